@@ -1,0 +1,138 @@
+"""One compute process: torch lives here, once per command, on one core.
+
+`python -m testbed.compute.process FD` speaks to its parent over the socket FD, one JSON object a packet:
+one with three file descriptors introduces a guest; evaluations go back. All processes of a service read
+the same ring pipes, so whoever is free takes the next job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+# Held to one instruction set and one thread, or results would depend on the processor.
+os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", OMP_NUM_THREADS="1")
+
+import torch
+
+from testbed.compute.queue import Evaluation, Snapshot, answer, evaluate
+from testbed.compute.slots import Slot, map_slots
+from testbed.spec.run import Workload, from_plain
+from testbed.workload.datasets import DataMissing
+from testbed.workload.objective import Objective
+
+
+@dataclass
+class Guest:
+    """A running guest as this process sees it."""
+
+    name: str
+    objective: Objective
+    slots: list[Slot]
+    ring: int
+    answer: int
+
+
+class ComputeProcess:
+    """The loop: doorbells first, then evaluation slice by slice, then sleep."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ, None)
+        self._guests: dict[str, Guest] = {}
+        self._waiting: deque[Snapshot] = deque()
+        self._current: Iterator[Evaluation | None] | None = None
+        self._leaving: set[str] = set()
+
+    def run(self) -> None:
+        """Serve until the parent closes the socket."""
+        while True:
+            busy = self._current is not None or bool(self._waiting)
+            for key, _ in self._selector.select(0 if busy else None):
+                if key.data is None:
+                    if not self._introduce():
+                        return
+                else:
+                    self._serve(key.data)
+            self._evaluate_a_slice()
+            self._say_goodbye()
+
+    def _tell(self, **line: object) -> None:
+        self._control.sendall(json.dumps(line).encode())
+
+    def _introduce(self) -> bool:
+        """Take in a new guest; False when the parent is gone."""
+        raw, descriptors, _, _ = socket.recv_fds(self._control, 65536, 3)
+        if not raw:
+            return False
+        order = json.loads(raw)
+        memory, ring, answers = descriptors
+        try:
+            objective = Objective(from_plain(Workload, order["workload"]), order["workers"], order["seed"])
+        except (DataMissing, ValueError, RuntimeError) as error:
+            self._tell(guest=order["guest"], failed=str(error))
+            return True
+        finally:
+            slots = map_slots(memory, order["slots"], order["dimension"])
+            os.close(memory)
+        os.set_blocking(ring, False)
+        guest = Guest(order["guest"], objective, slots, ring, answers)
+        self._guests[guest.name] = guest
+        self._selector.register(ring, selectors.EVENT_READ, guest)
+        return True
+
+    def _serve(self, guest: Guest) -> None:
+        try:
+            raw = os.read(guest.ring, 4)
+        except BlockingIOError:
+            return  # another process was faster
+        if not raw:
+            self._selector.unregister(guest.ring)
+            os.close(guest.ring)
+            os.close(guest.answer)
+            self._leaving.add(guest.name)
+            return
+        answer(guest.objective, guest.slots[struct.unpack("I", raw)[0]], guest.name, self._waiting)
+        try:
+            os.write(guest.answer, raw)
+        except BrokenPipeError:
+            pass  # the guest is gone; its ring tells so next
+
+    def _evaluate_a_slice(self) -> None:
+        if self._current is None and self._waiting:
+            snapshot = self._waiting.popleft()
+            self._current = evaluate(self._guests[snapshot.guest].objective, snapshot)
+        if self._current is not None and (row := next(self._current)) is not None:
+            self._current = None
+            self._tell(**asdict(row))
+
+    def _say_goodbye(self) -> None:
+        """Forget guests that ended, once their last snapshot is evaluated."""
+        if not self._leaving or self._current is not None:
+            return
+        for name in self._leaving - {snapshot.guest for snapshot in self._waiting}:
+            self._leaving.discard(name)
+            del self._guests[name]
+            self._tell(guest=name, finished=True)
+
+
+def main() -> None:
+    """Serve over the inherited socket."""
+    torch.set_num_threads(1)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        ComputeProcess(control).run()
+    except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        pass  # the parent ended; so do we
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""One guest as the host sees it: a user-mode Linux process, its console, its private folder.
+
+A guest runs as an ordinary user. It ends by powering off; whatever else happens, `close` leaves no
+process and no file behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from testbed.compute.service import Introduction
+
+MEMORY = "1G"
+SEED = 20_230_811
+"""of the kernel's randomness, together with the run's seed."""
+FIXED = {
+    "PYTHONHASHSEED": "0",
+    "PYTHONUNBUFFERED": "1",
+    # Fresh pages are dear in the guest, so memory once taken is kept.
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "67108864",
+    "OPENBLAS_NUM_THREADS": "1",
+    "SETUPTOOLS_USE_DISTUTILS": "stdlib" if sys.version_info < (3, 12) else "local",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+"""The guest's whole environment; it moves virtual times in the fourth digit."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class NoPlaceForGuests(Exception):
+    """No folder for temporary files allows programs to be run from it."""
+
+
+def temporary_root() -> Path:
+    """A folder for guests' memory: it has to allow mapping with execution, which some mounts forbid."""
+    for folder in (os.environ.get("TMPDIR"), "/dev/shm", tempfile.gettempdir(), str(Path.home() / ".cache")):
+        if folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
+            return Path(folder)
+    raise NoPlaceForGuests("every temporary folder is mounted noexec; set TMPDIR to one that is not")
+
+
+def python_path() -> str:
+    """Where the guest's Python finds this project and its packages without reading .pth files."""
+    project = Path(__file__).resolve().parents[3]
+    packages = Path(np.__file__).resolve().parents[1]
+    return f"{project}:{packages}"
+
+
+class Guest:
+    """A booting or running guest."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.folder = Path(tempfile.mkdtemp(prefix="wan-testbed-", dir=temporary_root()))
+        self.console = self.folder / "console"
+        self._read = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def boot(self, kernel: Path, intro: Introduction, seed: int, program: list[str], memory: str = MEMORY) -> None:
+        """Start the kernel with `program`, arguments of Python, as its first process."""
+        command = [
+            str(kernel), f"mem={memory}", "root=hostfs", "rootfstype=hostfs", "rootflags=/", "rw",
+            "time-travel=inf-cpu", "time-travel-start=1000000000000000000", "con=null", "con0=null,fd:1",
+            # The seeded generator counts as entropy, or the first draw would wait for the kernel to gather some.
+            "random.trust_cpu=on", "random.trust_bootloader=on",
+            "panic=-1", "quiet", f"uml_dir={self.folder}", "umid=guest",
+            f"doorbell={intro.ring},{intro.answer}", f"iomem=mmapper,{intro.memory}",
+            *(f"{key}={value}" for key, value in FIXED.items()), f"PYTHONPATH={python_path()}",
+            f"init={sys.executable}", "--", "-S", *program,
+        ]  # fmt: skip
+        with self.console.open("wb") as console:
+            self._process = subprocess.Popen(
+                command, pass_fds=[intro.ring, intro.answer], stdin=subprocess.DEVNULL, stdout=console,
+                stderr=subprocess.STDOUT, process_group=0, preexec_fn=_die_with_parent,
+                env={"TMPDIR": str(self.folder), "UML_RANDOM_SEED": str(SEED + seed), "PATH": FIXED["PATH"]},
+            )  # fmt: skip
+
+    def pidfd(self) -> int:
+        """A descriptor that becomes readable when the guest ends; the caller closes it."""
+        assert self._process is not None
+        return os.pidfd_open(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Whole lines of JSON that came on the console since the last call."""
+        with self.console.open("rb") as file:
+            file.seek(self._read)
+            *whole, rest = file.read().split(b"\n")
+            self._read = file.tell() - len(rest)
+        return [json.loads(line) for line in whole if line.startswith(b"{") and line.rstrip().endswith(b"}")]
+
+    def tail(self, count: int = 20) -> str:
+        """The end of the console, for the reason of a failure."""
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        return "\n".join(text.splitlines()[-count:])
+
+    def kill(self) -> None:
+        """End every process of the guest at once."""
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has ended by itself
+
+    def close(self) -> int | None:
+        """End the guest if it still runs and remove its folder; its exit code."""
+        self.kill()
+        code = self._process.wait(10) if self._process is not None else None
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return code
+
+
+def _die_with_parent() -> None:
+    """Run in the child: a guest must not outlive the command, even one that is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,76 @@
+"""The guest's first process: builds the network, measures it, runs the participants, powers off.
+
+Started by the guest's kernel as `python -m testbed.engines.virtual.init ORDER`. What it prints is lines of
+JSON on the console, which is how the host follows it. Nothing here may read the host's clock except
+for the profile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+UPTIME = 11.0
+"""seconds; before 10 s of uptime some programs misbehave, and virtual seconds are free."""
+
+
+def say(state: str, **more: object) -> None:
+    """One line to the host."""
+    print(json.dumps({"state": state, **more}), flush=True)
+
+
+RESULTS = Path("/run/results")
+"""The run's folder as the guest sees it, wherever on the host it lies."""
+
+
+def _mount(kind: str, target: str, options: str = "") -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    os.makedirs(target, exist_ok=True)
+    if libc.mount(kind.encode(), target.encode(), kind.encode(), 0, options.encode() or None):
+        number = ctypes.get_errno()
+        if number != 16:  # EBUSY: the kernel has mounted it already
+            raise OSError(number, f"mounting {kind} on {target}: {os.strerror(number)}")
+
+
+def settle(results: str) -> None:
+    """Make the bare guest a system: file systems, exact timers, an uptime that programs trust."""
+    for kind, target in (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run")):
+        _mount(kind, target)
+    _mount("devpts", "/dev/pts")
+    _mount("tmpfs", "/dev/shm")
+    _mount("hostfs", str(RESULTS), results)
+    # Timers of ordinary processes are 50 microseconds late, those of real-time processes are exact.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    time.sleep(max(0.0, UPTIME - time.monotonic()))
+
+
+def power_off() -> NoReturn:
+    """End the guest at once; ending big processes one by one would take seconds."""
+    sys.stdout.flush()
+    Path("/proc/sysrq-trigger").write_text("o")
+    while True:
+        time.sleep(1)
+
+
+def main(path: str) -> NoReturn:
+    """Carry out the order in the file at `path`, tell how it went, and power off."""
+    try:
+        # The order is read first: what is mounted next may hide it.
+        order: dict[str, Any] = json.loads(Path(path).read_text())
+        settle(order["results"])
+        from testbed.engines.virtual.session import carry_out  # now that timers are exact
+
+        carry_out(order, RESULTS, say)
+    except BaseException as error:  # the last word of this guest: it must be said
+        say("failed", reason=f"{type(error).__name__}: {error}", trace=traceback.format_exc()[-3000:])
+    power_off()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,83 @@
+"""Where a run's records lie, and whether it is finished.
+
+    results/<experiment>/<label>/seed=<n>/
+        spec.yaml          the frozen run
+        env.json           versions, kernel, machine
+        fidelity.json      the network as measured before training
+        profile.json       where the machine's seconds went
+        metrics.parquet    time, node, version, samples, loss, accuracy
+        spans.parquet      node, phase, peer, start, end, bytes
+        messages.parquet   source, target, tag, version, bytes, sent, arrived
+        links.parquet      time, port, bytes, packets, drops
+        DONE | FAILED      the last word; FAILED holds the reason
+
+Times in all tables are virtual seconds since training began.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.spec.run import RunSpec
+from testbed.spec.write import write_spec
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, results: Path, run: RunSpec) -> RunFolder:
+        """The folder that belongs to `run` below `results`."""
+        return cls(results / run.experiment / run.algorithm.label / f"seed={run.seed}")
+
+    @property
+    def done(self) -> bool:
+        return (self.path / "DONE").exists()
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run failed, or None."""
+        marker = self.path / "FAILED"
+        return marker.read_text() if marker.exists() else None
+
+    def table(self, name: str) -> Path:
+        """The Parquet file of table `name`."""
+        return self.path / f"{name}.parquet"
+
+    @property
+    def records(self) -> Path:
+        """Where lines of JSON gather while the run goes."""
+        return self.path / "records"
+
+    def same_spec(self, run: RunSpec) -> bool:
+        """Whether what lies here came from the same run spec; True where nothing lies."""
+        spec = self.path / "spec.yaml"
+        return not spec.exists() or spec.read_text() == write_spec(run)
+
+    def begin(self, run: RunSpec, environment: dict[str, Any]) -> None:
+        """Clear what an unfinished run left and write down what is about to run."""
+        if self.path.exists():
+            shutil.rmtree(self.path)
+        self.records.mkdir(parents=True)
+        (self.path / "spec.yaml").write_text(write_spec(run))
+        (self.path / "env.json").write_text(json.dumps(environment, indent=1) + "\n")
+
+    def finish(self) -> None:
+        """The last word of a run that went well."""
+        (self.path / "DONE").write_text("")
+
+    def fail(self, reason: str) -> None:
+        """The last word of a run that did not."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "FAILED").write_text(reason.rstrip() + "\n")
+
+    def drop_lines(self) -> None:
+        """Remove the lines of JSON once they are tables."""
+        shutil.rmtree(self.records)

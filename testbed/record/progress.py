@@ -1,0 +1,28 @@
+"""What an engine says about a run while it goes. Whoever shows it lies above the engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+State: TypeAlias = Literal["booting", "probing", "training", "evaluating", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One run at one moment."""
+
+    label: str
+    """the algorithm's label."""
+    seed: int
+    state: State
+    time: float
+    """virtual seconds since training began; 0 before."""
+    accuracy: float | None
+    """test accuracy in 0 to 1 of the newest evaluated snapshot; None before the first."""
+    sent_bytes: int
+    """payload bytes that all nodes have sent so far."""
+    machine_seconds: float
+    """seconds of this machine since the run was started."""
+    detail: str = ""
+    """what else to know: why the run failed, what it waits for."""

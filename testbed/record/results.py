@@ -1,0 +1,165 @@
+"""Reading an experiment's runs back as pandas frames.
+
+Every frame has the table's columns and, in front, `algorithm` (the label) and `seed`. Frames hold
+finished runs only; a run that failed, was killed or never started is a row of `Results.runs` with
+its reason, so that no analysis loses it silently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+from ruamel.yaml import YAML
+
+from testbed.record.folder import RunFolder
+from testbed.record.tables import TABLES, schema
+from testbed.spec.run import RunSpec, from_plain
+
+PREFIX = "seed="
+RUN_COLUMNS = ("algorithm", "seed", "state", "reason", "degraded", "path")
+
+
+@dataclass(frozen=True)
+class Results:
+    """All runs of one experiment."""
+
+    experiment: str
+    runs: pd.DataFrame
+    """One row per run: algorithm, seed, state, reason, degraded, path.
+
+    `state` is done, failed, unfinished (a folder without a last word: killed, or still going) or
+    missing (other seeds or algorithms have such a run). `reason` says why a run is not done;
+    `degraded` says what was wrong with a run that is; both are empty otherwise.
+    """
+    metrics: pd.DataFrame
+    spans: pd.DataFrame
+    messages: pd.DataFrame
+    links: pd.DataFrame
+    specs: dict[tuple[str, int], RunSpec] = field(default_factory=dict)
+    """The frozen run per (algorithm, seed), of every folder that holds one."""
+
+    @property
+    def algorithms(self) -> list[str]:
+        """Every label, in the order of `runs`."""
+        return list(dict.fromkeys(self.runs["algorithm"]))
+
+    @property
+    def done(self) -> pd.DataFrame:
+        """The runs that the frames hold."""
+        return self.runs[self.runs["state"] == "done"]
+
+    @property
+    def lost(self) -> pd.DataFrame:
+        """The runs that the frames do not hold."""
+        return self.runs[self.runs["state"] != "done"]
+
+
+def load_results(results: Path | str, experiment: str, expected: Iterable[tuple[str, int]] = ()) -> Results:
+    """Read all runs of `experiment` below the folder `results`.
+
+    `expected` names the (algorithm, seed) pairs that the experiment file asks for; it sets the order
+    of algorithms and finds runs of which not even a folder exists. Without it a run is missing when
+    its algorithm has other seeds and its seed other algorithms.
+
+    FileNotFoundError when the experiment has no folder, ValueError when a file in it is damaged.
+    """
+    root = Path(results) / experiment
+    if not root.is_dir():
+        raise FileNotFoundError(f"no results of {experiment!r} in {results}")
+    rows: list[dict[str, Any]] = []
+    specs: dict[tuple[str, int], RunSpec] = {}
+    frames: dict[str, list[pd.DataFrame]] = {table: [] for table in TABLES}
+    for label, seed, path in _wanted(root, list(expected)):
+        row = {"algorithm": label, "seed": seed, **_state(RunFolder(path)), "path": str(path)}
+        rows.append(row)
+        if (path / "spec.yaml").exists():
+            specs[label, seed] = read_spec(path / "spec.yaml")
+        if row["state"] == "done":
+            for table, found in frames.items():
+                found.append(_frame(RunFolder(path).table(table), table, label, seed))
+    whole = {table: _joined(found, table) for table, found in frames.items()}
+    return Results(experiment, pd.DataFrame(rows, columns=list(RUN_COLUMNS)), specs=specs, **whole)
+
+
+def read_spec(path: Path) -> RunSpec:
+    """The run that `spec.yaml` holds; ValueError when it is not one."""
+    try:
+        run: RunSpec = from_plain(RunSpec, YAML(typ="safe").load(path))
+    except Exception as error:  # YAML's and the dataclasses' own errors do not name the file
+        raise ValueError(f"{path} does not hold a run: {error}") from error
+    return run
+
+
+def _wanted(root: Path, expected: list[tuple[str, int]]) -> list[tuple[str, int, Path]]:
+    """Label, seed and folder of every run there is or should be; algorithms by name, then seeds."""
+    found = {
+        (path.parent.name, int(path.name.removeprefix(PREFIX)))
+        for path in root.glob(f"*/{PREFIX}*")
+        if path.is_dir() and path.name.removeprefix(PREFIX).lstrip("-").isdigit()
+    }
+    first = list(dict.fromkeys(label for label, _ in expected))
+    labels = first + sorted({label for label, _ in found} - set(first))
+    if expected:
+        grid = found | set(expected)
+    else:
+        grid = {(label, seed) for label in labels for _, seed in found}
+    ordered = sorted(grid, key=lambda run: (labels.index(run[0]), run[1]))
+    return [(label, seed, root / label / f"{PREFIX}{seed}") for label, seed in ordered]
+
+
+def _state(folder: RunFolder) -> dict[str, str]:
+    """How a run ended, and what to know about it."""
+    state, reason, degraded = "done", "", ""
+    if not folder.path.is_dir():
+        state, reason = "missing", "there is no such run"
+    elif folder.done and not folder.table("metrics").exists():
+        state, reason = "failed", "marked as done, but it has no metrics.parquet"
+    elif folder.done:
+        degraded = _degraded(folder.path / "fidelity.json")
+    elif folder.failure is not None:
+        state, reason = "failed", folder.failure.strip() or "no reason given"
+    else:
+        state, reason = "unfinished", "neither DONE nor FAILED: killed, or still running"
+    return {"state": state, "reason": reason, "degraded": degraded}
+
+
+def _degraded(path: Path) -> str:
+    """What the fidelity record says under `degraded`: a sentence, a list of them, or true."""
+    if not path.exists():
+        return ""
+    try:
+        verdict = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    complaint = verdict.get("degraded") if isinstance(verdict, dict) else None
+    if isinstance(complaint, list):
+        return "; ".join(str(item) for item in complaint)
+    return "" if not complaint else complaint if isinstance(complaint, str) else "marked as degraded"
+
+
+def _frame(path: Path, table: str, label: str, seed: int) -> pd.DataFrame:
+    """One run's table; without rows where the run wrote none."""
+    if not path.exists():
+        return _labelled(schema(table).empty_table(), label, seed)
+    return _labelled(pq.read_table(path, schema=schema(table)), label, seed)
+
+
+def _labelled(arrow: Any, label: str, seed: int) -> pd.DataFrame:
+    frame: pd.DataFrame = arrow.to_pandas()
+    frame.insert(0, "algorithm", label)
+    frame.insert(1, "seed", seed)
+    return frame.astype({"algorithm": "str", "seed": "int64"})
+
+
+def _joined(found: list[pd.DataFrame], table: str) -> pd.DataFrame:
+    """All runs' rows. Frames without rows are left out: they may not decide the types."""
+    full = [frame for frame in found if len(frame)]
+    if not full:
+        return _labelled(schema(table).empty_table(), "", 0)
+    return pd.concat(full, ignore_index=True)

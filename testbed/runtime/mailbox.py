@@ -1,0 +1,57 @@
+"""Messages that have come and are not read yet, and who waits for which."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+
+from testbed.api import Message, PeerLost
+
+
+class Mailbox:
+    """Unread messages by tag, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._unread: dict[str, deque[Message]] = defaultdict(deque)
+        self._waiting: dict[str, list[tuple[str | None, asyncio.Future[Message]]]] = defaultdict(list)
+        self._lost: dict[str, str] = {}
+
+    def put(self, message: Message) -> None:
+        """Give a message to the first who waits for it, or keep it."""
+        waiting = self._waiting[message.tag]
+        for place, (sender, future) in enumerate(waiting):
+            if sender in (None, message.sender) and not future.done():
+                del waiting[place]
+                future.set_result(message)
+                return
+        self._unread[message.tag].append(message)
+
+    def lose(self, peer: str, why: str) -> None:
+        """Nothing more will come from `peer`; who waits for it is told so. Messages in hand stay."""
+        self._lost.setdefault(peer, why)
+        for waiting in self._waiting.values():
+            for sender, future in waiting:
+                if sender == peer and not future.done():
+                    future.set_exception(PeerLost(peer, why))
+
+    def take(self, tag: str, sender: str | None) -> Message | None:
+        """The oldest unread message that fits, if there is one. PeerLost when none can come any more."""
+        unread = self._unread[tag]
+        for place, message in enumerate(unread):
+            if sender in (None, message.sender):
+                del unread[place]
+                return message
+        if sender is not None and sender in self._lost:
+            raise PeerLost(sender, self._lost[sender])
+        return None
+
+    async def wait(self, tag: str, sender: str | None) -> Message:
+        """The next message that fits; call it after `take` found none."""
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        entry = (sender, future)
+        self._waiting[tag].append(entry)
+        try:
+            return await future
+        finally:
+            if entry in self._waiting[tag]:
+                self._waiting[tag].remove(entry)

@@ -1,0 +1,129 @@
+"""The life of one node's process: settle in, connect, start together, run to the horizon, write down.
+
+It speaks to the process that forked it over two pipes: lines of JSON go up (`listening`, `ready`,
+`ended`, `failed`), single lines come down (`connect`, then the start time).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.compute.slots import Slot
+from testbed.runtime.finder import make_algorithm
+from testbed.runtime.journal import Journal
+from testbed.runtime.loop import ExactLoop
+from testbed.runtime.node import NetworkNode, Place
+from testbed.runtime.transport import Transport
+from testbed.spec.run import RunSpec
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """Descriptors to and from the forking process."""
+
+    up: int
+    down: int
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all participants of a run share."""
+
+    run: RunSpec
+    addresses: dict[str, str]
+    """node to IPv4 address."""
+    slots: Sequence[Slot]
+    records: Path
+
+
+def places(run: RunSpec, has_server: bool) -> list[Place]:
+    """Who takes part: the server first, where there is one, then the workers in rank order."""
+    server = run.network.server if has_server and run.network.server else ""
+    nodes = [Place(server, "server", 0, 0, server)] if server else []
+    first = len(nodes)
+    workers = enumerate(run.network.workers)
+    return nodes + [Place(name, "worker", rank, first + rank, server) for rank, name in workers]
+
+
+def live(around: Surroundings, place: Place, pipes: Pipes, enter: Callable[[], None]) -> None:
+    """Run one participant and end this process; `enter` moves it into its host's network.
+
+    Never returns: nothing of the forked parent may run twice.
+    """
+    code = 1
+    try:
+        enter()
+        gc.freeze()
+        loop = ExactLoop()
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(_live(around, place, pipes))
+        code = 0
+    except BaseException as error:  # this process ends here: whatever it was has to be told
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        _say(pipes, place, "failed", reason=reason, trace=traceback.format_exc()[-3000:])
+    finally:
+        os._exit(code)
+
+
+async def _live(around: Surroundings, place: Place, pipes: Pipes) -> None:
+    loop = asyncio.get_running_loop()
+    journal = Journal(around.records, place.name)
+    try:
+        node = NetworkNode(around.run, place, around.slots, journal)
+        node.transport = Transport(
+            place.name, around.addresses, around.run.tcp, node.deliver, node.mailbox.lose
+        )
+        await node.transport.listen()
+        _say(pipes, place, "listening")
+        await _read_line(pipes.down)
+        for peer in _first_peers(place, node.workers):
+            await node.transport.connect(peer)
+        _say(pipes, place, "ready")
+        node.start = float(await _read_line(pipes.down))
+        await asyncio.sleep(node.start - loop.time())
+        await _run_to_horizon(around.run, place, node)
+        _say(pipes, place, "ended", time=node.now())
+    finally:
+        journal.close()
+
+
+def _first_peers(place: Place, workers: Sequence[str]) -> Sequence[str]:
+    """Whom to connect to before the clock starts: the star of a server, or nobody yet."""
+    if not place.server:
+        return ()
+    return workers if place.role == "server" else (place.server,)
+
+
+async def _run_to_horizon(run: RunSpec, place: Place, node: NetworkNode) -> None:
+    """Let the algorithm act until it ends by itself or its time is over."""
+    algorithm = make_algorithm(run.algorithm.name, run.algorithm.hyper)
+    if place.number == 0:
+        node.snapshot(node.initial_model(), 0)
+    life = algorithm.server(node) if place.role == "server" else algorithm.worker(node)
+    task = asyncio.ensure_future(life)
+    done, _ = await asyncio.wait({task}, timeout=run.horizon.time)
+    # At the horizon peers vanish one by one; only what went wrong before it is a failure.
+    if done and node.now() < run.horizon.time:
+        task.result()
+
+
+def _say(pipes: Pipes, place: Place, state: str, **more: object) -> None:
+    os.write(pipes.up, json.dumps({"node": place.name, "state": state, **more}).encode() + b"\n")
+
+
+async def _read_line(descriptor: int) -> str:
+    """A line from the forking process, without blocking the loop that accepts connections."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, readable.set_result, None)
+    await readable
+    loop.remove_reader(descriptor)
+    return os.read(descriptor, 4096).decode().strip()

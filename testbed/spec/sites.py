@@ -1,0 +1,136 @@
+"""A network written out: sites with hosts, and the links that join them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self, TypeVar
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from testbed.network.model import Link, Network, Site
+from testbed.spec.channel import JoiningLink, LanSection
+from testbed.spec.faults import Place, refusals, shown, unknown
+from testbed.spec.section import Section
+from testbed.spec.tcp import TcpSection
+
+LONGEST_NAME = 10
+"""characters of a site or host; "-eth12" follows, and Linux allows an interface fifteen in all."""
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_NAME_RULE = (
+    f'use {LONGEST_NAME} characters or fewer: small letters, digits and hyphens, a letter first, like "paris".'
+)
+
+T = TypeVar("T")
+
+
+class SiteSection(Section):
+    """A place: hosts around one router. Without a `lan` they reach it at once and at any rate."""
+
+    hosts: Annotated[tuple[str, ...], Field(strict=False, examples=["[w1, w2]"])] = ()
+    lan: LanSection = LanSection()
+
+
+class Sites(Section):
+    """The network. Without `workers`, every host but the server trains, in file order."""
+
+    sites: Annotated[dict[str, SiteSection], Field(examples=["{paris: {hosts: [w1]}}"])]
+    links: Annotated[tuple[JoiningLink, ...], Field(strict=False)] = ()
+    server: Annotated[str | None, Field(examples=["s1"])] = None
+    workers: Annotated[tuple[str, ...] | None, Field(strict=False, examples=["[w1, w2]"])] = None
+    name: str = "custom"
+    tcp: TcpSection = TcpSection()
+
+    @field_validator("sites")
+    @classmethod
+    def _names_are_usable(cls, sites: dict[str, SiteSection]) -> dict[str, SiteSection]:
+        findings: list[tuple[Place, str]] = []
+        seen: dict[str, str] = {}
+        for site, section in sites.items():
+            placed = [((site,), site, "a site"), *(((site, "hosts", i), h, "a host") for i, h in enumerate(section.hosts))]
+            for place, name, what in placed:
+                if name in seen:
+                    findings.append((place, f'"{name}" is already {seen[name]}; every site and host needs its own name.'))
+                elif not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+                    findings.append((place, f"{shown(name)} cannot name {what}; {_NAME_RULE}"))
+                seen.setdefault(name, f"{what} of this network")
+        return _passed(sites, findings)
+
+    @field_validator("links")
+    @classmethod
+    def _links_join_sites(cls, links: tuple[JoiningLink, ...], info: ValidationInfo) -> tuple[JoiningLink, ...]:
+        sites: dict[str, SiteSection] | None = info.data.get("sites")
+        if sites is None:
+            return links
+        findings: list[tuple[Place, str]] = []
+        seen: dict[frozenset[str], int] = {}
+        for number, link in enumerate(links):
+            place, ends = (number, "between"), frozenset(link.between)
+            strangers = [(i, end) for i, end in enumerate(link.between) if end not in sites]
+            findings += [((*place, i), unknown(end, "a site of this network", sites)) for i, end in strangers]
+            if len(ends) == 1:
+                findings.append((place, f'joins "{link.between[0]}" to itself; name two sites.'))
+            elif ends in seen:
+                a, b = link.between
+                findings.append((place, f'"{a}" and "{b}" are already joined by links[{seen[ends]}]; keep one.'))
+            seen.setdefault(ends, number)
+        return _passed(links, findings or _apart(list(sites), links))
+
+    @field_validator("server")
+    @classmethod
+    def _server_is_a_host(cls, server: str | None, info: ValidationInfo) -> str | None:
+        sites = info.data.get("sites")
+        if server is None or sites is None or server in _hosts(sites):
+            return server
+        return _passed(server, [((), unknown(server, "a host of this network", _hosts(sites)))])
+
+    @field_validator("workers")
+    @classmethod
+    def _workers_are_hosts(cls, workers: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        sites = info.data.get("sites")
+        if workers is None or sites is None:
+            return workers
+        hosts, server = _hosts(sites), info.data.get("server")
+        findings: list[tuple[Place, str]] = []
+        for rank, worker in enumerate(workers):
+            if worker not in hosts:
+                findings.append(((rank,), unknown(worker, "a host of this network", hosts)))
+            elif worker in workers[:rank]:
+                findings.append(((rank,), f'"{worker}" stands here twice; keep one.'))
+            elif worker == server:
+                findings.append(((rank,), f'"{worker}" is the server; put a second host on its site for a worker.'))
+        return _passed(workers, findings)
+
+    @model_validator(mode="after")
+    def _somebody_trains(self) -> Self:
+        return _passed(self, [] if self._ranks() else [(("workers",), "nobody trains; name one host or more.")])
+
+    def _ranks(self) -> tuple[str, ...]:
+        hosts = tuple(host for host in _hosts(self.sites) if host != self.server)
+        return hosts if self.workers is None else self.workers
+
+    def network(self) -> Network:
+        """The network that this describes."""
+        sites = tuple(Site(name, site.hosts, site.lan.channel()) for name, site in self.sites.items())
+        links = tuple(Link(*link.between, *link.directions()) for link in self.links)
+        return Network(self.name, sites, links, self._ranks(), self.server)
+
+
+def _passed(value: T, findings: list[tuple[Place, str]]) -> T:
+    if findings:
+        raise refusals(findings)
+    return value
+
+
+def _hosts(sites: dict[str, SiteSection]) -> list[str]:
+    return [host for site in sites.values() for host in site.hosts]
+
+
+def _apart(sites: list[str], links: tuple[JoiningLink, ...]) -> list[tuple[Place, str]]:
+    """A finding when no path leads from the first site to another one."""
+    reached = set(sites[:1])
+    for _ in sites:
+        reached |= {end for link in links if reached & set(link.between) for end in link.between}
+    lost = [site for site in sites if site not in reached]
+    if not lost:
+        return []
+    return [((), f'no path leads from "{sites[0]}" to {", ".join(shown(site) for site in lost)}; add a link.')]

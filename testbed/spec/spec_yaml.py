@@ -1,0 +1,37 @@
+"""`spec.yaml` beside every result: one run, complete, in base units."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import cast
+
+from ruamel.yaml import YAML
+
+from testbed.spec.faults import Fault, SpecError, refuse_if_any
+from testbed.spec.located import parse
+from testbed.spec.run import RunSpec, from_plain, to_plain
+
+_HEAD = "# One run, frozen. Times are seconds, sizes bytes, rates bit/s; delays are one-way.\n"
+
+
+def write_spec_yaml(run: RunSpec) -> str:
+    """The run as text. `read_spec_yaml` gives back an equal run."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.allow_unicode = True
+    yaml.width = 10_000
+    text = StringIO()
+    yaml.dump(to_plain(run), text)
+    return _HEAD + text.getvalue()
+
+
+def read_spec_yaml(text: str, file: str = "spec.yaml") -> RunSpec:
+    """The run in a text; SpecError when another program or version wrote it. `file` is for messages."""
+    document = parse(text, file)
+    refuse_if_any(document.faults, file)
+    try:
+        return cast(RunSpec, from_plain(RunSpec, document.value))
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        what = f"is not a run of this version ({error}); run it again in another folder."
+        raise SpecError([Fault(file, 1, (), what)]) from None
