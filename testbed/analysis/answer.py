@@ -22,7 +22,7 @@ def seconds(time: float, horizon: float) -> str:
 
 
 def time_in_words(one: AlgorithmSummary, horizon: float) -> str:
-    """ "23.4 s (22.9 to 24.1)", "> 120 s", "40.2 s (22.9 to > 120; 2 of 3 seeds)"."""
+    """Median and range: "23.4 s (22.9 to 24.1)", "> 120 s", "40.2 s (22.9 to > 120; 2 of 3 seeds)"."""
     notes = time_notes(one, horizon)
     return seconds(one.time.middle, horizon) + (f" ({'; '.join(notes)})" if notes else "")
 
@@ -39,7 +39,7 @@ def time_notes(one: AlgorithmSummary, horizon: float) -> list[str]:
 
 
 def accuracy_in_words(accuracy: Spread | None, seeds: int) -> str:
-    """ "81.2 % (80.9 to 81.6)", without the range for a single seed."""
+    """Mean and range: "81.2 % (80.9 to 81.6)", without the range for a single seed."""
     if accuracy is None:
         return NOTHING
     notes = accuracy_notes(accuracy, seeds)
@@ -102,7 +102,7 @@ def _lead(summary: Summary) -> str:
 
 
 def _factor(gap: Speedup | None) -> str:
-    """ "2.31x", "more than 5.13x". The first one always has a time, so there is always a gap."""
+    """How many times: "2.31x", "more than 5.13x". The first always has a time, hence a gap."""
     assert gap is not None
     return f"more than {gap.factor:.2f}x" if gap.bound == ">" else f"{gap.factor:.2f}x"
 
@@ -113,14 +113,13 @@ def _certainty(summary: Summary) -> str:
     first = summary.algorithms[0]
     if first.seeds == 1:
         doubts.append("one seed, so the spread is unknown")
-    rivals = [one for one in summary.algorithms[1:] if one.time.low <= first.time.high and one.reached]
+    behind = [one for one in summary.algorithms if one.time.middle > first.time.middle]
+    rivals = [one for one in behind if one.time.low <= first.time.high and one.reached]
     if rivals and any(one.seeds > 1 for one in (first, *rivals)):
         who = _listed([one.algorithm for one in rivals])
         doubts.append(f"the ranges over seeds overlap with {who}, so the order is not certain")
-    elif len(summary.algorithms) > 1:
-        gap = summary.algorithms[1].time.low - first.time.high
-        if gap < summary.resolution:
-            doubts.append(f"the gap is below the {summary.resolution:g} s between evaluations")
+    elif behind and behind[0].time.low - first.time.high < summary.resolution:
+        doubts.append(f"the gap is below the {summary.resolution:g} s between evaluations")
     return "; " + "; ".join(doubts) if doubts else ""
 
 

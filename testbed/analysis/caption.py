@@ -17,7 +17,7 @@ UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 
 def network_in_words(network: Network) -> str:
-    """ "8 workers, star, 10-100 Mbit/s, RTT 20-200 ms"; rates and RTT are those of single links.
+    """For example "8 workers, star, 10-100 Mbit/s, RTT 20-200 ms"; rates and RTT are those of single links.
 
     Where there are no links between sites, the hosts' own links to the site's router count.
     """
@@ -48,7 +48,7 @@ def _rates(channels: Iterable[Channel]) -> list[str]:
 
 
 def span(values: Iterable[float]) -> str:
-    """ "10-100", or "10" when all are the same; three digits."""
+    """Both ends, "10-100", or "10" when all are the same; three digits."""
     ends = list(values)
     low, high = _short(min(ends)), _short(max(ends))
     return low if low == high else f"{low}\N{EN DASH}{high}"
@@ -60,7 +60,7 @@ def _short(value: float) -> str:
 
 
 def compute_in_words(compute: Compute) -> str:
-    """ "modelled compute 40 ms/step, slowdown 1-3x, lognormal jitter"."""
+    """For example "modelled compute 40 ms/step, slowdown 1-3x, lognormal jitter"."""
     words = f"modelled compute {_short(1e3 * compute.step)} ms/step"
     if any(factor != 1 for factor in compute.slowdown):
         words += f", slowdown {span(compute.slowdown)}x"
@@ -68,7 +68,7 @@ def compute_in_words(compute: Compute) -> str:
 
 
 def seeds_in_words(seeds: Iterable[int]) -> str:
-    """ "seed 1", "seeds 1-3", "seeds 1, 4, 9"."""
+    """For example "seed 1", "seeds 1-3", "seeds 1, 4, 9"."""
     found = sorted(set(seeds))
     if len(found) == 1:
         return f"seed {found[0]}"
@@ -102,6 +102,9 @@ def warnings(results: Results) -> list[str]:
         named = [f"{run.algorithm} seed {run.seed} ({run.state})" for run in results.lost.itertuples()]
         lines.append(f"Not shown: {len(named)} of {len(results.runs)} runs: {_first(named)}")
     marked = [f"{run.algorithm} seed {run.seed}" for run in results.done.itertuples() if run.degraded]
+    silent = sorted(set(results.done["algorithm"]) - set(results.metrics["algorithm"]))
+    if silent:
+        lines.append(f"Without a single evaluated model: {_first(silent)}")
     if marked:
         lines.append(f"Degraded, shown all the same: {_first(marked)}")
     return lines

@@ -30,7 +30,7 @@ def table(summary: Summary) -> Table:
     against = f"vs {summary.baseline}" if summary.baseline else "speed-up"
     headings = [f"time to {percent(summary.target)}", against, "MB to\ntarget", "rounds\nsamples"]
     for heading in [*headings, "accuracy\nat the end", "compute/\nwait/send"]:
-        whole.add_column(Text(heading), justify="right")
+        whole.add_column(Text(heading), justify="right", no_wrap=True)
     for one in summary.algorithms:
         whole.add_row(*_row(one, summary.horizon))
     return whole

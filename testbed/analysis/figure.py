@@ -70,14 +70,14 @@ def time_to_accuracy(results: Results, baseline: str | None = None) -> Figure:
     figure = Figure(figsize=SIZE, facecolor="white")
     FigureCanvasAgg(figure)
     styles = _styles(results.algorithms)
+    bottom, height = _texts(figure, results, summary)
     if results.messages.empty:
-        _over_time(figure.add_axes((0.075, 0.175, 0.77, 0.535)), steps, summary, styles, results)
+        _over_time(figure.add_axes((0.075, bottom, 0.77, height)), steps, summary, styles, results)
     else:
-        left = figure.add_axes((0.075, 0.175, 0.4, 0.535))
-        right = figure.add_axes((0.645, 0.175, 0.335, 0.535), sharey=left)
+        left = figure.add_axes((0.075, bottom, 0.4, height))
+        right = figure.add_axes((0.645, bottom, 0.335, height), sharey=left)
         _over_time(left, steps, summary, styles, results)
         _over_bytes(right, steps, summary, styles)
-    _texts(figure, results, summary)
     return figure
 
 
@@ -229,12 +229,18 @@ def spaced(wanted: dict[str, float], gap: float) -> dict[str, float]:
     }
 
 
-def _texts(figure: Figure, results: Results, summary: Summary) -> None:
-    """The answer as the title, what was run below it, what went wrong at the foot."""
+def _texts(figure: Figure, results: Results, summary: Summary) -> tuple[float, float]:
+    """The answer as the title, what was run below it, what went wrong at the foot.
+
+    Returns the bottom and the height that are left for the panels, in fractions of the figure.
+    """
     # The foot names the lost runs; the title need not count them too.
     title = "\n".join(textwrap.wrap(answer(replace(summary, lost=())), 108))
     figure.text(0.015, 0.97, title, fontsize=11.5, fontweight="bold", color=INK, va="top")
     below = 0.96 - 0.048 * (1 + title.count("\n"))
     said = "\n".join(subtitle(results))
     figure.text(0.015, below, said, fontsize=8.5, color=GREY, va="top", linespacing=1.35)
-    figure.text(0.015, 0.015, "\n".join(warnings(results)), fontsize=8.5, color=ALARM, va="bottom")
+    wrong = warnings(results)
+    figure.text(0.015, 0.015, "\n".join(wrong), fontsize=8.5, color=ALARM, va="bottom")
+    bottom = 0.115 + 0.032 * len(wrong)
+    return bottom, below - 0.155 - bottom

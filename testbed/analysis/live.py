@@ -10,6 +10,7 @@ from collections.abc import Callable
 from threading import Lock
 from types import TracebackType
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -22,12 +23,14 @@ WORTH = {"failed": 1, "done": 2}
 """Which states give up their row first, the highest number first."""
 PLAIN_EVERY = 5.0
 """seconds of this machine between two plain lines of a run whose state does not change."""
-FRAME = 6
+REASONS = 3
+"""newest failures whose reason is shown below the table."""
+FRAME = 6 + REASONS
 """lines of the terminal that are not rows: the table's frame and caption, and the prompt."""
 
 
 def virtual_time(progress: Progress, horizon: float) -> str:
-    """ "23.4 s (20 %)": virtual seconds, and their share of the horizon."""
+    """For example "23.4 s (20 %)": virtual seconds, and their share of the horizon."""
     return f"{progress.time:.1f} s ({100 * progress.time / horizon:.0f} %)" if horizon > 0 else "-"
 
 
@@ -52,8 +55,12 @@ def plain_line(progress: Progress, horizon: float) -> str:
         f"{progress.machine_seconds:.1f} s of machine",
         speed(progress),
     ]
-    # A reason may have many lines; a log wants one.
-    return ", ".join(facts) + (f" - {' '.join(progress.detail.split())}" if progress.detail else "")
+    return ", ".join(facts) + (f" - {_on_one_line(progress.detail)}" if progress.detail else "")
+
+
+def _on_one_line(detail: str) -> str:
+    """A reason may have many lines; there is room for one."""
+    return " ".join(detail.split())
 
 
 class LiveView:
@@ -113,16 +120,17 @@ class LiveView:
         with self._lock:
             newest = list(self._newest.values())
         shown = visible(newest, max(1, self._console.size.height - FRAME))
-        whole = Table(caption=Text(self._caption(newest, len(shown))), caption_justify="left")
+        whole = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+        whole.caption = Text("\n".join(self._captions(newest, len(shown))), overflow="ellipsis", no_wrap=True)
         whole.add_column("algorithm", style="bold")
         whole.add_column("seed", justify="right")
-        whole.add_column("state")
-        for heading in ("virtual time", "accuracy", "MB sent", "machine s", "speed"):
-            whole.add_column(heading, justify="right")
+        whole.add_column("state", min_width=10)
+        for heading in ("virtual time", "accuracy", "MB sent", "machine", "speed"):
+            whole.add_column(heading, justify="right", no_wrap=True)
         for one in shown:
             state = Text(one.state, style=COLOURS.get(one.state, "yellow"), no_wrap=True, overflow="ellipsis")
-            if one.detail:
-                state.append(f" {' '.join(one.detail.split())}", style="dim")
+            if one.detail and one.state != "failed":
+                state.append(f" {_on_one_line(one.detail)}", style="dim")
             whole.add_row(
                 Text(one.label),
                 str(one.seed),
@@ -130,18 +138,20 @@ class LiveView:
                 virtual_time(one, self._horizon),
                 accuracy(one),
                 f"{one.sent_bytes / 1e6:.1f}",
-                f"{one.machine_seconds:.1f}",
+                f"{one.machine_seconds:.1f} s",
                 speed(one),
             )
         return whole
 
-    def _caption(self, newest: list[Progress], shown: int) -> str:
-        """ "5 of 12 runs done, 1 failed, 3 not shown"."""
+    def _captions(self, newest: list[Progress], shown: int) -> list[str]:
+        """For example "5 of 12 runs done, 1 failed, 3 not shown", then the newest failures' reasons."""
         ended = {state: sum(one.state == state for one in newest) for state in WORTH}
         of = "" if self._total is None else f" of {self._total}"
         words = f"{ended['done']}{of} runs done"
         words += f", {ended['failed']} failed" if ended["failed"] else ""
-        return words + (f", {len(newest) - shown} not shown" if shown < len(newest) else "")
+        words += f", {len(newest) - shown} not shown" if shown < len(newest) else ""
+        failed = [one for one in newest if one.state == "failed"][-REASONS:]
+        return [words, *(f"{one.label} seed {one.seed}: {_on_one_line(one.detail)}" for one in failed)]
 
 
 def visible(newest: list[Progress], rows: int) -> list[Progress]:

@@ -114,14 +114,15 @@ def summarise(results: Results, baseline: str | None = None, target: float | Non
 
 
 def _said(runs: pd.DataFrame, *columns: str) -> list[str]:
-    """ "fedavg seed 2: failed: out of memory" for every run."""
+    """For every run a line like "fedavg seed 2: failed: out of memory"."""
     rows = runs[[*RUN, *columns]].to_dict("records")
     return [f"{row['algorithm']} seed {row['seed']}: " + ": ".join(row[c] for c in columns) for row in rows]
 
 
 def spread(values: Sequence[float], middle: str = "median") -> Spread:
     """Median or mean, and range. The median of an even number is the mean of the two in the middle,
-    and infinite where one of them is."""
+    and infinite where one of them is.
+    """
     ordered = sorted(values)
     half, odd = divmod(len(ordered), 2)
     if middle == "mean":

@@ -14,7 +14,10 @@ UpDown: TypeAlias = tuple[Channel, Channel]
 """A link's two directions: up, down."""
 
 
-def star(links: Sequence[UpDown], lan: Channel = Channel(), name: str = "star") -> Network:
+UNSHAPED = Channel()
+
+
+def star(links: Sequence[UpDown], lan: Channel = UNSHAPED, name: str = "star") -> Network:
     """The server's site `hub` in the middle and one site per worker around it.
 
     Worker `w<i>` lives on site `site<i>`, counted from 1, and `links[i - 1]` joins it to the hub.

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.spec.run import RunSpec
-from testbed.spec.write import write_spec
+from testbed.spec.spec_yaml import write_spec_yaml
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class RunFolder:
     def same_spec(self, run: RunSpec) -> bool:
         """Whether what lies here came from the same run spec; True where nothing lies."""
         spec = self.path / "spec.yaml"
-        return not spec.exists() or spec.read_text() == write_spec(run)
+        return not spec.exists() or spec.read_text() == write_spec_yaml(run)
 
     def begin(self, run: RunSpec, environment: dict[str, Any]) -> None:
         """Clear what an unfinished run left and write down what is about to run."""
         if self.path.exists():
             shutil.rmtree(self.path)
         self.records.mkdir(parents=True)
-        (self.path / "spec.yaml").write_text(write_spec(run))
+        (self.path / "spec.yaml").write_text(write_spec_yaml(run))
         (self.path / "env.json").write_text(json.dumps(environment, indent=1) + "\n")
 
     def finish(self) -> None:

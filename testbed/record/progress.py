@@ -16,13 +16,13 @@ class Progress:
     """the algorithm's label."""
     seed: int
     state: State
-    time: float
+    time: float = 0.0
     """virtual seconds since training began; 0 before."""
-    accuracy: float | None
+    accuracy: float | None = None
     """test accuracy in 0 to 1 of the newest evaluated snapshot; None before the first."""
-    sent_bytes: int
-    """payload bytes that all nodes have sent so far."""
-    machine_seconds: float
+    sent_bytes: int = 0
+    """bytes that left the WAN ports so far, probe included."""
+    machine_seconds: float = 0.0
     """seconds of this machine since the run was started."""
     detail: str = ""
     """what else to know: why the run failed, what it waits for."""

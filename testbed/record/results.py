@@ -15,11 +15,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
-from ruamel.yaml import YAML
 
 from testbed.record.folder import RunFolder
 from testbed.record.tables import TABLES, schema
-from testbed.spec.run import RunSpec, from_plain
+from testbed.spec.run import RunSpec
+from testbed.spec.spec_yaml import read_spec_yaml
 
 PREFIX = "seed="
 RUN_COLUMNS = ("algorithm", "seed", "state", "reason", "degraded", "path")
@@ -34,8 +34,8 @@ class Results:
     """One row per run: algorithm, seed, state, reason, degraded, path.
 
     `state` is done, failed, unfinished (a folder without a last word: killed, or still going) or
-    missing (other seeds or algorithms have such a run). `reason` says why a run is not done;
-    `degraded` says what was wrong with a run that is; both are empty otherwise.
+    missing (other seeds or algorithms have such a run). `reason` says in one line why a run is not
+    done (its `FAILED` says more), `degraded` what was wrong with one that is; else both are empty.
     """
     metrics: pd.DataFrame
     spans: pd.DataFrame
@@ -67,7 +67,8 @@ def load_results(results: Path | str, experiment: str, expected: Iterable[tuple[
     of algorithms and finds runs of which not even a folder exists. Without it a run is missing when
     its algorithm has other seeds and its seed other algorithms.
 
-    FileNotFoundError when the experiment has no folder, ValueError when a file in it is damaged.
+    FileNotFoundError when the experiment has no folder, SpecError when a run's spec is not one of this
+    version, ValueError when another file is damaged.
     """
     root = Path(results) / experiment
     if not root.is_dir():
@@ -79,21 +80,13 @@ def load_results(results: Path | str, experiment: str, expected: Iterable[tuple[
         row = {"algorithm": label, "seed": seed, **_state(RunFolder(path)), "path": str(path)}
         rows.append(row)
         if (path / "spec.yaml").exists():
-            specs[label, seed] = read_spec(path / "spec.yaml")
+            spec = path / "spec.yaml"
+            specs[label, seed] = read_spec_yaml(spec.read_text(), str(spec))
         if row["state"] == "done":
             for table, found in frames.items():
                 found.append(_frame(RunFolder(path).table(table), table, label, seed))
     whole = {table: _joined(found, table) for table, found in frames.items()}
     return Results(experiment, pd.DataFrame(rows, columns=list(RUN_COLUMNS)), specs=specs, **whole)
-
-
-def read_spec(path: Path) -> RunSpec:
-    """The run that `spec.yaml` holds; ValueError when it is not one."""
-    try:
-        run: RunSpec = from_plain(RunSpec, YAML(typ="safe").load(path))
-    except Exception as error:  # YAML's and the dataclasses' own errors do not name the file
-        raise ValueError(f"{path} does not hold a run: {error}") from error
-    return run
 
 
 def _wanted(root: Path, expected: list[tuple[str, int]]) -> list[tuple[str, int, Path]]:
@@ -105,10 +98,8 @@ def _wanted(root: Path, expected: list[tuple[str, int]]) -> list[tuple[str, int,
     }
     first = list(dict.fromkeys(label for label, _ in expected))
     labels = first + sorted({label for label, _ in found} - set(first))
-    if expected:
-        grid = found | set(expected)
-    else:
-        grid = {(label, seed) for label in labels for _, seed in found}
+    every = {(label, seed) for label in labels for _, seed in found}
+    grid = found | set(expected) if expected else every
     ordered = sorted(grid, key=lambda run: (labels.index(run[0]), run[1]))
     return [(label, seed, root / label / f"{PREFIX}{seed}") for label, seed in ordered]
 
@@ -123,7 +114,7 @@ def _state(folder: RunFolder) -> dict[str, str]:
     elif folder.done:
         degraded = _degraded(folder.path / "fidelity.json")
     elif folder.failure is not None:
-        state, reason = "failed", folder.failure.strip() or "no reason given"
+        state, reason = "failed", (folder.failure.strip() or "no reason given").splitlines()[0]
     else:
         state, reason = "unfinished", "neither DONE nor FAILED: killed, or still running"
     return {"state": state, "reason": reason, "degraded": degraded}

@@ -8,6 +8,10 @@ from typing import Any
 
 import algorithms
 from testbed.api import Algorithm
+from testbed.spec.catalogue import Catalogue, KnownAlgorithm
+from testbed.workload.datasets import DATASETS
+from testbed.workload.models import MODELS
+from testbed.workload.partition import PARTITIONS
 
 
 class NoSuchAlgorithm(Exception):
@@ -38,3 +42,10 @@ def make_algorithm(name: str, hyper: dict[str, Any]) -> Algorithm[Any]:
     """An algorithm with its hyper-parameters, which were validated when the experiment file was read."""
     kind = find_algorithm(name)
     return kind(kind.Hyper(**hyper))
+
+
+def catalogue() -> Catalogue:
+    """Every name that an experiment file may use."""
+    kinds = {name: find_algorithm(name) for name in algorithm_names()}
+    known = {name: KnownAlgorithm(kind.Hyper, kind.has_server) for name, kind in kinds.items()}
+    return Catalogue(known, DATASETS, MODELS, PARTITIONS)

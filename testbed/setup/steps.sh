@@ -49,8 +49,9 @@ start_ticker() {
     ticker=$!
 }
 
+# SIGKILL, because a shell that has only just been forked can lose any other signal.
 stop_ticker() {
-    [ -z "$ticker" ] || kill "$ticker" 2>/dev/null || true
+    [ -z "$ticker" ] || kill -KILL "$ticker" 2>/dev/null || true
     ticker=
 }
 

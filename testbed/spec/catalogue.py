@@ -1,4 +1,4 @@
-"""What an experiment file may name. The caller says, so that this package imports no algorithm and no data."""
+"""What an experiment file may name. The caller says, so that no algorithm and no data is imported here."""
 
 from __future__ import annotations
 

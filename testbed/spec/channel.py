@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, model_validator
 
 from testbed.network.model import Channel
 from testbed.spec.faults import Place, refusal, refusals
@@ -13,6 +13,10 @@ from testbed.spec.units import DURATION, RATE, SIZE, Duration, Percent, Rate, Si
 
 FULL_FRAME = 1514
 """bytes; a queue that cannot hold one lets nothing through."""
+_SAMPLES = {
+    "rate": f'"rate: {RATE.example}"',
+    "delay": f'"delay: {DURATION.example}" (one-way) or "rtt: 40 ms"',
+}
 
 
 class ChannelSection(Section):
@@ -27,7 +31,8 @@ class ChannelSection(Section):
 
     def values(self) -> dict[str, float]:
         """The keys that were written, as arguments of a Channel."""
-        return {key: getattr(self, key) for key in Channel.__dataclass_fields__ if key in self.model_fields_set}
+        written_down = self.model_fields_set & Channel.__dataclass_fields__.keys()
+        return {key: getattr(self, key) for key in sorted(written_down)}
 
     def channel(self) -> Channel:
         """The direction by itself; the pydantic refusal says what does not fit together."""
@@ -49,7 +54,7 @@ def built(values: dict[str, float], *place: str) -> Channel:
     findings: list[tuple[Place, str]] = []
     if channel.jitter and not channel.delay:
         size = written(channel.jitter, DURATION)
-        findings.append(((*place, "jitter"), f"{size} of jitter need a delay to vary; add \"delay: 20 ms\"."))
+        findings.append(((*place, "jitter"), f'{size} of jitter need a delay to vary; add "delay: 20 ms".'))
     if channel.queue is not None and channel.rate is None:
         findings.append(((*place, "queue"), 'a queue needs a rate that empties it; add "rate: 100 Mbit/s".'))
     if channel.queue is not None and channel.queue < FULL_FRAME:
@@ -79,13 +84,15 @@ class TwoWay(ChannelSection):
         own: ChannelSection | None = getattr(self, key)
         override = own.values() if own else {}
         if self.rtt is not None and "delay" in override:
-            raise refusal("differs from half of the rtt; give each direction a delay and remove the rtt.", key, "delay")
+            message = "stands beside an rtt; give each direction its delay and remove the rtt."
+            raise refusal(message, key, "delay")
         values = both | override
         missing = [name for name in ("rate", "delay") if name not in values]
-        samples = {"rate": f'"rate: {RATE.example}"', "delay": f'"delay: {DURATION.example}" (one-way) or "rtt: 40 ms"'}
         if missing:
             place = (key,) if own else ()
-            raise refusals(((*place, name), f"is missing; write it like {samples[name]}.") for name in missing)
+            raise refusals(
+                ((*place, name), f"is missing; write it like {_SAMPLES[name]}.") for name in missing
+            )
         faulty = (key,) if own and {"jitter", "queue"} & override.keys() else ()
         return built(values, *faulty)
 

@@ -16,7 +16,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator
 
 from testbed.spec.catalogue import Catalogue, Context
-from testbed.spec.faults import Fault, Place, SpecError, faults_of, refusals, refuse_if_any, shown, unknown
+from testbed.spec.faults import (
+    Fault,
+    Place,
+    SpecError,
+    faults_of,
+    refusal,
+    refusals,
+    refuse_if_any,
+    shown,
+    unknown,
+)
 from testbed.spec.hyper import LABEL, LABEL_RULE, choices
 from testbed.spec.located import Document, read
 from testbed.spec.run import AlgorithmChoice, Jitter
@@ -25,6 +35,7 @@ from testbed.spec.topology import UP_DOWN, Topology, topology
 from testbed.spec.units import Duration, Percent
 
 MOST_SEEDS = 10_000
+_SEED_RULE = 'write whole numbers from 0, like "[1, 2]" or "1..3".'
 _RANGE = re.compile(r"(\d{1,18})\s*\.\.\s*(\d{1,18})")
 
 
@@ -108,7 +119,7 @@ class ComputeSection(Section):
         if isinstance(self.slowdown, tuple):
             if len(self.slowdown) != len(workers):
                 told = f"{len(self.slowdown)} values for {len(workers)} workers"
-                raise refusals([(("slowdown",), f'{told}; write one for each, or "{{w3: 2}}" for the slow ones.')])
+                raise refusal(f'{told}; write one for each, or "{{w3: 2}}" for the slow ones.', "slowdown")
             return self.slowdown
         strangers = [name for name in self.slowdown if name not in workers]
         if strangers:
@@ -138,18 +149,18 @@ def _seeds(value: Any) -> tuple[int, ...]:
     if isinstance(value, str) and (match := _RANGE.fullmatch(value.strip())):
         first, last = int(match[1]), int(match[2])
         if not 0 <= last - first < MOST_SEEDS:
-            raise ValueError(f'{shown(value)} is not a range of 1 to {MOST_SEEDS} seeds; write it like "1..3".')
+            raise ValueError(f'{shown(value)} is no range of 1 to {MOST_SEEDS} seeds; write it like "1..3".')
         return tuple(range(first, last + 1))
     seeds = value if isinstance(value, list) else [value]
     findings: list[tuple[Place, str]] = []
     for number, seed in enumerate(seeds):
         place: Place = (number,) if isinstance(value, list) else ()
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            findings.append((place, f'{shown(seed)} is not a seed; write whole numbers from 0, like "[1, 2]" or "1..3".'))
+            findings.append((place, f"{shown(seed)} is not a seed; {_SEED_RULE}"))
         elif seed in seeds[:number]:
             findings.append((place, f"seed {seed} stands here twice; keep one."))
     if findings or not seeds:
-        raise refusals(findings or [((), 'holds no seed; write it like "[1, 2, 3]" or "1..3".')])
+        raise refusals(findings or [((), f"holds no seed; {_SEED_RULE}")])
     return tuple(seeds)
 
 
@@ -166,7 +177,9 @@ class Experiment(Section):
 
     name: Annotated[str, Field(examples=["quickstart"])]
     network: Annotated[
-        Topology, PlainValidator(_topology), Field(examples=[f"{{preset: star, workers: 8, links: {UP_DOWN}}}"])
+        Topology,
+        PlainValidator(_topology),
+        Field(examples=[f"{{preset: star, workers: 8, links: {UP_DOWN}}}"]),
     ]
     workload: Annotated[
         WorkloadSection, Field(examples=["{data: fashion-mnist, model: mlp, batch: 32, lr: 0.1}"])
@@ -204,7 +217,7 @@ class Experiment(Section):
             return chosen
         known = Context.of(info).catalogue.algorithms
         findings: list[tuple[Place, str]] = [
-            ((number,), f'"{choice.name}" needs a server and the network has none; add "server: <host>" to it.')
+            ((number,), f'"{choice.name}" needs a server; add one to the network, like "server: s1".')
             for number, choice in enumerate(chosen)
             if known[choice.name].has_server
         ]
@@ -221,8 +234,8 @@ def load_experiment(path: Path, catalogue: Catalogue, networks: Iterable[Path] =
     document = read(path)
     content = _mapping(document)
     faults = list(document.faults)
+    context = Context(catalogue, tuple(networks))
     try:
-        context = Context(catalogue, tuple(networks))
         experiment = Experiment.model_validate({"name": path.stem, **content}, context=context)
     except ValidationError as error:
         faults += faults_of(error, document.file, document.line)
@@ -237,5 +250,7 @@ def _mapping(document: Document) -> dict[str, Any]:
     if isinstance(document.value, dict):
         return document.value
     what = "is empty" if document.value is None else f"holds {shown(document.value)}, not keys and values"
-    keys = ", ".join(name for name, field in Experiment.model_fields.items() if field.is_required())
+    keys = ", ".join(
+        name for name, field in Experiment.model_fields.items() if field.is_required() and name != "name"
+    )
     raise SpecError([Fault(document.file, document.line(()), (), f"{what}; write the keys {keys}.")])

@@ -42,7 +42,7 @@ class SpecError(Exception):
 
 def refuse_if_any(faults: Iterable[Fault], file: str) -> None:
     """SpecError when there are faults, sorted by line; those of `file` before those of files it names."""
-    found = sorted(set(faults), key=lambda fault: (fault.file != file, fault.file, fault.line or 0))
+    found = sorted(dict.fromkeys(faults), key=lambda fault: (fault.file != file, fault.file, fault.line or 0))
     if found:
         raise SpecError(found)
 
@@ -162,7 +162,8 @@ def sentence(error: ErrorDetails) -> str:
         known = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
         return unknown(value, "known here", known) if isinstance(value, str) else f"{shown(value)} is wrong."
     if kind in _SENTENCES:
-        return _SENTENCES[kind].format(input=shown(value), **context)
+        limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in context.items()}
+        return _SENTENCES[kind].format(input=shown(value), **limits)
     return f"{shown(value)}: {error['msg']}."
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, create_model
+from pydantic_core import InitErrorDetails
 
 from testbed.spec.catalogue import Catalogue
 from testbed.spec.faults import Place, below, finding, refusal, reworded, shown, unknown
@@ -28,7 +29,8 @@ def choices(value: Any, catalogue: Catalogue) -> tuple[AlgorithmChoice, ...]:
         value = [value]
     if not isinstance(value, list) or not value:
         raise ValueError(f'{shown(value)} is not a list of algorithms; write it like "[ssgd, fedavg]".')
-    chosen, errors = [], []
+    chosen: list[AlgorithmChoice] = []
+    errors: list[InitErrorDetails] = []
     for number, entry in enumerate(value):
         try:
             choice = _choice(entry, catalogue)
@@ -64,7 +66,7 @@ def _choice(entry: Any, catalogue: Catalogue) -> AlgorithmChoice:
 
 
 def _labelled(name: str, settings: dict[str, Any], hyper: type) -> AlgorithmChoice:
-    errors = []
+    errors: list[InitErrorDetails] = []
     label = settings.pop("label", name)
     if not isinstance(label, str) or not LABEL.fullmatch(label):
         errors.append(finding(("label",), f"{shown(label)} cannot name a folder; {LABEL_RULE}"))
@@ -85,7 +87,7 @@ def given_hyper(hyper: type, settings: dict[str, Any]) -> dict[str, Any]:
     section = _model(hyper).model_validate(settings)
     try:
         hyper(**{name: getattr(section, name) for name in section.model_fields_set})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise refusal(f"{error}.") from None
     return section.model_dump(mode="json", exclude_unset=True)
 
@@ -103,7 +105,9 @@ def _model(hyper: type) -> type[_HyperSection]:
     for field in dataclasses.fields(hyper):
         if not field.init:
             continue
-        kind = Annotated[hints[field.name], Field(strict=False)] if _is_list(hints[field.name]) else hints[field.name]
+        kind = hints[field.name]
+        if _is_list(kind):
+            kind = Annotated[kind, Field(strict=False)]
         if field.default_factory is not dataclasses.MISSING:
             fields[field.name] = (kind, Field(default_factory=field.default_factory))
         else:

@@ -40,7 +40,7 @@ class Document:
     def line(self, place: Place) -> int:
         """The line that a message about `place` should name; the nearest one above for what is absent.
 
-        A mapping or list counts from its key, a plain value from itself.
+        A mapping, a list or nothing at all counts from its key, a plain value from itself.
         """
         while place and place not in self.values:
             place = place[:-1]
@@ -48,7 +48,7 @@ class Document:
         for part in place:
             value = value[part]
         here = self.values.get(place, 1)
-        return self.keys.get(place, here) if isinstance(value, (dict, list)) else here
+        return self.keys.get(place, here) if value is None or isinstance(value, (dict, list)) else here
 
 
 def read(path: Path) -> Document:
@@ -68,7 +68,8 @@ def read(path: Path) -> Document:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise _refused(path, line, f"byte {raw[error.start]:#04x} is not UTF-8; save the file as UTF-8.") from None
+        what = f"byte {raw[error.start]:#04x} is not UTF-8; save the file as UTF-8."
+        raise _refused(path, line, what) from None
     return parse(text, str(path))
 
 
@@ -76,6 +77,8 @@ def parse(text: str, file: str) -> Document:
     """The document of a text; SpecError when it is not YAML. `file` is what messages call it."""
     try:
         node = YAML(typ="safe", pure=True).compose(text)
+        builder = _Builder(file)
+        value = None if node is None else builder.build(node, ())
     except RecursionError:
         raise _refused(file, None, "is nested too deeply; write it flat.") from None
     except ReaderError as error:
@@ -85,10 +88,6 @@ def parse(text: str, file: str) -> Document:
         raise _syntax(text, file, error) from None
     except (YAMLError, ValueError) as error:
         raise _refused(file, None, f"is not YAML: {error}.") from None
-    if node is None:
-        return Document(file, None, values={(): 1})
-    builder = _Builder(file)
-    value = builder.build(node, ())
     return Document(file, value, builder.keys, builder.values, tuple(builder.faults))
 
 
@@ -152,10 +151,11 @@ class _Builder:
                 self._fault(line, place, '"<<" does not merge here; write the values out, or use an alias.')
                 continue
             if key in result:
-                first = self.keys[*place, key]
-                self._fault(line, (*place, key), f'"{key}" stands here a second time, after line {first}; keep one.')
+                first = self.keys[(*place, key)]
+                again = f'"{key}" stands here a second time, after line {first}; keep one.'
+                self._fault(line, (*place, key), again)
                 continue
-            self.keys[*place, key] = line
+            self.keys[(*place, key)] = line
             result[key] = self.build(value_node, (*place, key))
         return result
 
@@ -171,7 +171,7 @@ class _Builder:
             if tag == "float":
                 return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
         except ValueError:
-            self._fault(self.values[place], place, f"{text[:60]} is not a number that can be used; correct it.")
+            self._fault(self.values[place], place, f"{text[:60]} is not a usable number; correct it.")
         return text
 
     def _fault(self, line: int, place: Place, message: str) -> None:

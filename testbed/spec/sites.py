@@ -17,7 +17,7 @@ LONGEST_NAME = 10
 """characters of a site or host; "-eth12" follows, and Linux allows an interface fifteen in all."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _NAME_RULE = (
-    f'use {LONGEST_NAME} characters or fewer: small letters, digits and hyphens, a letter first, like "paris".'
+    f'use {LONGEST_NAME} characters or fewer: small letters, digits, hyphens, a letter first, like "paris".'
 )
 
 T = TypeVar("T")
@@ -46,10 +46,11 @@ class Sites(Section):
         findings: list[tuple[Place, str]] = []
         seen: dict[str, str] = {}
         for site, section in sites.items():
-            placed = [((site,), site, "a site"), *(((site, "hosts", i), h, "a host") for i, h in enumerate(section.hosts))]
+            placed: list[tuple[Place, str, str]] = [((site,), site, "a site")]
+            placed += [((site, "hosts", i), host, "a host") for i, host in enumerate(section.hosts)]
             for place, name, what in placed:
                 if name in seen:
-                    findings.append((place, f'"{name}" is already {seen[name]}; every site and host needs its own name.'))
+                    findings.append((place, f'"{name}" is already {seen[name]}; give each its own name.'))
                 elif not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
                     findings.append((place, f"{shown(name)} cannot name {what}; {_NAME_RULE}"))
                 seen.setdefault(name, f"{what} of this network")
@@ -57,7 +58,9 @@ class Sites(Section):
 
     @field_validator("links")
     @classmethod
-    def _links_join_sites(cls, links: tuple[JoiningLink, ...], info: ValidationInfo) -> tuple[JoiningLink, ...]:
+    def _links_join_sites(
+        cls, links: tuple[JoiningLink, ...], info: ValidationInfo
+    ) -> tuple[JoiningLink, ...]:
         sites: dict[str, SiteSection] | None = info.data.get("sites")
         if sites is None:
             return links
@@ -71,7 +74,9 @@ class Sites(Section):
                 findings.append((place, f'joins "{link.between[0]}" to itself; name two sites.'))
             elif ends in seen:
                 a, b = link.between
-                findings.append((place, f'"{a}" and "{b}" are already joined by links[{seen[ends]}]; keep one.'))
+                findings.append(
+                    (place, f'"{a}" and "{b}" are joined by links[{seen[ends]}] already; keep one.')
+                )
             seen.setdefault(ends, number)
         return _passed(links, findings or _apart(list(sites), links))
 
@@ -85,7 +90,9 @@ class Sites(Section):
 
     @field_validator("workers")
     @classmethod
-    def _workers_are_hosts(cls, workers: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+    def _workers_are_hosts(
+        cls, workers: tuple[str, ...] | None, info: ValidationInfo
+    ) -> tuple[str, ...] | None:
         sites = info.data.get("sites")
         if workers is None or sites is None:
             return workers
@@ -97,12 +104,13 @@ class Sites(Section):
             elif worker in workers[:rank]:
                 findings.append(((rank,), f'"{worker}" stands here twice; keep one.'))
             elif worker == server:
-                findings.append(((rank,), f'"{worker}" is the server; put a second host on its site for a worker.'))
+                findings.append(((rank,), f'"{worker}" is the server; put a second host on its site.'))
         return _passed(workers, findings)
 
     @model_validator(mode="after")
     def _somebody_trains(self) -> Self:
-        return _passed(self, [] if self._ranks() else [(("workers",), "nobody trains; name one host or more.")])
+        nobody: tuple[Place, str] = (("workers",), "nobody trains; name one host or more.")
+        return _passed(self, [] if self._ranks() else [nobody])
 
     def _ranks(self) -> tuple[str, ...]:
         hosts = tuple(host for host in _hosts(self.sites) if host != self.server)
@@ -133,4 +141,5 @@ def _apart(sites: list[str], links: tuple[JoiningLink, ...]) -> list[tuple[Place
     lost = [site for site in sites if site not in reached]
     if not lost:
         return []
-    return [((), f'no path leads from "{sites[0]}" to {", ".join(shown(site) for site in lost)}; add a link.')]
+    names = ", ".join(shown(site) for site in lost)
+    return [((), f'no path leads from "{sites[0]}" to {names}; add a link.')]

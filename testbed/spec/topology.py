@@ -7,14 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, ValidationInfo, model_validator
+from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, model_validator
 
 from testbed.network.model import Network
 from testbed.network.presets import star, two_racks
 from testbed.spec.channel import LanSection, UpDownLink
 from testbed.spec.faults import (
-    SpecError, below, elsewhere, faults_of, nearest, refusal, refuse_if_any, shown, unknown,
-)  # fmt: skip
+    SpecError,
+    below,
+    elsewhere,
+    faults_of,
+    nearest,
+    refusal,
+    refuse_if_any,
+    shown,
+    unknown,
+)
 from testbed.spec.located import read
 from testbed.spec.run import Tcp
 from testbed.spec.section import Section
@@ -40,7 +48,7 @@ def _links(value: Any) -> UpDownLink | tuple[UpDownLink, ...]:
         return UpDownLink.model_validate(value)
     if isinstance(value, list):
         return TypeAdapter(tuple[UpDownLink, ...]).validate_python(value)
-    raise ValueError(f"{shown(value)} is not a link; write {UP_DOWN} for all workers, or a list with one each.")
+    raise ValueError(f"{shown(value)} is not a link; write {UP_DOWN} for all, or a list with one each.")
 
 
 Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS, examples=["8"])]
@@ -51,9 +59,7 @@ class Star(Section):
 
     preset: Literal["star"]
     workers: Workers | None = None
-    links: Annotated[
-        UpDownLink | tuple[UpDownLink, ...], PlainValidator(_links), Field(examples=[UP_DOWN])
-    ]
+    links: Annotated[UpDownLink | tuple[UpDownLink, ...], PlainValidator(_links), Field(examples=[UP_DOWN])]
     lan: LanSection = LanSection()
     name: str = "star"
     tcp: TcpSection = TcpSection()
@@ -131,7 +137,8 @@ def load_topology(path: Path) -> Topology:
 def _drawn(value: Any, name: str | None = None) -> Topology:
     """A network given by a preset or by its sites; `name` is for one that has none of its own."""
     if not isinstance(value, dict) or not value:
-        raise refusal(f'{shown(value)} is not a network; name a preset, like "preset: star", or write "sites:".')
+        remedy = 'name a preset, like "preset: star", or write "sites:"'
+        raise refusal(f"{shown(value)} is not a network; {remedy}.")
     if name is not None:
         value = {"name": name, **value}
     if "preset" in value:

@@ -27,7 +27,8 @@ _BYTES = {"B": "1", "kB": "1e3", "MB": "1e6", "GB": "1e9", "TB": "1e12"}
 _BINARY = {"KiB": "1024", "MiB": "1048576", "GiB": "1073741824", "TiB": "1099511627776"}
 _SPELT_OUT = {
     "second": "s", "seconds": "s", "sec": "s", "minute": "min", "minutes": "min", "hour": "h", "hours": "h",
-    "millisecond": "ms", "milliseconds": "ms", "microsecond": "us", "microseconds": "us", "µs": "us", "μs": "us",
+    "millisecond": "ms", "milliseconds": "ms", "microsecond": "us", "microseconds": "us",
+    "\u00b5s": "us", "\u03bcs": "us",  # the micro sign and the Greek letter
     "bits": "bit", "byte": "B", "bytes": "B",
     "bps": "bit/s", "kbps": "kbit/s", "Mbps": "Mbit/s", "Gbps": "Gbit/s", "Tbps": "Tbit/s",
 }  # fmt: skip
@@ -68,13 +69,14 @@ _WRITTEN = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([^\d\
 
 @cache
 def _registry() -> UnitRegistry[Any]:
-    """pint with our units alone; its import takes half a second, so it waits for the first quantity."""
+    """Pint with our units alone; its import takes half a second, so it waits for the first quantity."""
     import pint
 
     registry: UnitRegistry[Any] = pint.UnitRegistry(None, non_int_type=Decimal)
     registry.load_definitions(["s = [time]", "bit = [information]", "B = 8 bit", "percent = 0.01 = %"])
     for names, base in ((_TIMES, "s"), (_BITS, "bit"), (_BYTES | _BINARY, "B")):
-        registry.load_definitions([f"{name} = {worth} {base}" for name, worth in names.items() if name != base])
+        worths = [f"{name} = {worth} {base}" for name, worth in names.items() if name != base]
+        registry.load_definitions(worths)
     registry.load_definitions([f"{word} = {unit}" for word, unit in _SPELT_OUT.items()])
     return registry
 
@@ -132,7 +134,7 @@ def _bare(number: str, kind: Quantity) -> str:
     if kind is SHARE and re.fullmatch(r"0?\.\d+", number):
         percent = (Decimal(number) * 100).normalize()
         return f'{number} has no unit. Write "{percent:f} %" for that share of one, or "{number} %".'
-    return f'{number} has no unit, so it is not a {kind.name}. {_like(kind)}'
+    return f"{number} has no unit, so it is not a {kind.name}. {_like(kind)}"
 
 
 def _wrong_unit(text: str, unit: str, kind: Quantity) -> str:

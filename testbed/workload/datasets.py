@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FASHION_FOLDER = Path("/usr/share/datasets/fashion-mnist")
+FASHION_FILES = [
+    Path("/usr/share/datasets/fashion-mnist") / f"{name}-ubyte.gz"
+    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+]
 
 
 class DataMissing(Exception):
@@ -68,15 +71,17 @@ def _decoded(source: Path) -> npt.NDArray[np.uint8]:
     return np.load(target, mmap_mode="r")  # type: ignore[no-any-return]
 
 
+def _fashion_missing() -> str:
+    missing = [path for path in FASHION_FILES if not path.exists()]
+    return f"{missing[0]} is missing; get it with: sudo apt-get install dataset-fashion-mnist" if missing else ""
+
+
 def _fashion_mnist() -> Data:
     """Xiao, Rasul, Vollgraf: Fashion-MNIST, 2017; 60,000 and 10,000 images of 28 x 28."""
-    names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-    paths = [FASHION_FOLDER / f"{name}-ubyte.gz" for name in names]
-    missing = [str(path) for path in paths if not path.exists()]
-    if missing:
-        raise DataMissing(f"{missing[0]} is missing; install it with: sudo apt-get install dataset-fashion-mnist")
+    if missing := _fashion_missing():
+        raise DataMissing(missing)
     # Mean and deviation are the published ones of the training set.
-    return Data("fashion-mnist", *(_decoded(path) for path in paths), scale=255, mean=0.2860, deviation=0.3530)
+    return Data("fashion-mnist", *(_decoded(path) for path in FASHION_FILES), scale=255, mean=0.2860, deviation=0.3530)
 
 
 def _digits() -> Data:
@@ -101,10 +106,12 @@ class Source:
     width: int
     classes: int
     read: Callable[[], Data]
+    missing: Callable[[], str] = lambda: ""
+    """What is not installed and how to get it; empty when all is there."""
 
 
 DATASETS: dict[str, Source] = {
-    "fashion-mnist": Source(28, 28, 10, _fashion_mnist),
+    "fashion-mnist": Source(28, 28, 10, _fashion_mnist, _fashion_missing),
     "digits": Source(8, 8, 10, _digits),
 }
 

@@ -68,7 +68,15 @@ class MadeUp:
             for v, (t, a) in enumerate(self.curve, start=1)
         ]
         messages = [
-            {"source": "w0", "target": "ps", "tag": "g", "version": v, "bytes": b, "sent": t, "arrived": t + 1}
+            {
+                "source": "w0",
+                "target": "ps",
+                "tag": "g",
+                "version": v,
+                "bytes": b,
+                "sent": t,
+                "arrived": t + 1,
+            }
             for v, (t, b) in enumerate(self.sent)
         ]
         spans = [{"node": n, "phase": p, "start": start, "end": end} for n, p, start, end in self.spans]

@@ -27,7 +27,8 @@ linux:
 
 
 def test_every_option_asked_for_must_be_there() -> None:
-    assert lost_options(FRAGMENT_TEXT, 'CONFIG_CON_CHAN="null"\nCONFIG_NET_SCH_NETEM=y\nCONFIG_MORE=y\n') == []
+    result = 'CONFIG_CON_CHAN="null"\nCONFIG_NET_SCH_NETEM=y\nCONFIG_MORE=y\n'
+    assert lost_options(FRAGMENT_TEXT, result) == []
 
 
 @pytest.mark.parametrize("line", ["# CONFIG_NET_SCH_NETEM is not set\n", "CONFIG_NET_SCH_NETEM=m\n", ""])
@@ -37,7 +38,8 @@ def test_a_lost_option_is_named(line: str) -> None:
 
 def test_the_fragment_asks_for_what_the_network_needs() -> None:
     asked = FRAGMENT.read_text()
-    needed = ["UML_TIME_TRAVEL_SUPPORT", "NET_SCH_NETEM", "NET_SCH_HTB", "OPENVSWITCH", "SYSVIPC", "OVERLAY_FS"]
+    network = ["NET_SCH_NETEM", "NET_SCH_HTB", "BRIDGE", "OPENVSWITCH", "TCP_CONG_BBR", "NET_NS"]
+    needed = [*network, "UML_TIME_TRAVEL_SUPPORT", "MMAPPER", "SYSVIPC", "OVERLAY_FS"]
     assert [name for name in needed if f"CONFIG_{name}=y\n" not in asked] == []
 
 

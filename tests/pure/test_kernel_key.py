@@ -64,21 +64,21 @@ def test_the_source_is_found_where_distributions_put_it(
 
 
 def test_a_missing_source_package_is_named(tmp_path: Path, dpkg: dict[tuple[str, str], str]) -> None:
-    with pytest.raises(KernelError, match="linux-source is not installed.*make setup"):
+    with pytest.raises(KernelError, match=r"linux-source is not installed.*make setup"):
         recipe.find_source(tmp_path)
 
 
 def test_a_missing_archive_names_its_package(tmp_path: Path, dpkg: dict[tuple[str, str], str]) -> None:
     dpkg["linux-source", "${Depends}"] = "linux-source-6.1 (= 6.1.192-3)"
     dpkg["linux-source-6.1", "${Version}"] = "6.1.192-3"
-    with pytest.raises(KernelError, match="--reinstall linux-source-6.1"):
+    with pytest.raises(KernelError, match=r"--reinstall linux-source-6.1"):
         recipe.find_source(tmp_path)
 
 
 def test_missing_tools_are_named_by_package(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = {"flex", "xz"}
     monkeypatch.setattr("shutil.which", lambda tool: None if tool in absent else f"/usr/bin/{tool}")
-    with pytest.raises(KernelError, match="not installed: flex xz-utils.*make setup"):
+    with pytest.raises(KernelError, match=r"not installed: flex xz-utils.*make setup"):
         recipe.read_recipe()
 
 
@@ -89,7 +89,7 @@ def test_a_ready_kernel_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("TESTBED_KERNEL", str(ready))
     assert build.kernel() == ready
     monkeypatch.setenv("TESTBED_KERNEL", str(tmp_path / "none"))
-    with pytest.raises(KernelError, match="TESTBED_KERNEL"):
+    with pytest.raises(KernelError, match=r"TESTBED_KERNEL"):
         build.find_kernel()
 
 

@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 SETUP = ROOT / "testbed" / "setup"
+
+TOOLS = ["sh", "env", "cat", "chmod", "cp", "cut", "date", "dirname", "grep", "mkdir", "mktemp", "rm", "sed"]
+TOOLS += ["sha256sum", "sleep", "tail"]
 
 ALL_INSTALLED = 'shift 3; for package; do echo "$package installed"; done'
 WITHOUT_FLEX_AND_BC = (
@@ -19,14 +23,25 @@ WITHOUT_FLEX_AND_BC = (
 )
 
 
+def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **options,
+    )
+
+
 class Machine:
     """A PATH of its own: the ordinary tools, and programs that are played."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
         self.bin.mkdir()
-        for tool in ("sh", "cat", "cut", "date", "dirname", "env", "grep", "mktemp", "rm", "sed", "sha256sum", "sleep",
-                     "tail", "tr"):  # fmt: skip
+        for tool in TOOLS:
             found = shutil.which(tool)
             assert found
             (self.bin / tool).symlink_to(found)
@@ -40,9 +55,7 @@ class Machine:
 
     def run(self, script: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": str(self.bin), "TMPDIR": str(self.bin.parent), **variables}
-        return subprocess.run(
-            [script], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
-        )
+        return run([str(script)], env=environment)
 
 
 @pytest.fixture
@@ -68,12 +81,13 @@ def test_without_root_and_sudo_the_command_is_given(machine: Machine) -> None:
 
 
 def test_only_what_is_missing_is_installed_and_the_lists_first(machine: Machine) -> None:
-    machine.play("dpkg-query", f"[ ! -e {machine.bin}/done ] || {{ {ALL_INSTALLED}; exit; }}; {WITHOUT_FLEX_AND_BC}")
-    machine.play("sudo", f'echo "$*" >>{machine.bin}/asked; case "$*" in *install*) : >{machine.bin}/done; esac')
+    mark, asked = machine.bin / "installed", machine.bin / "asked"
+    machine.play("dpkg-query", f"if [ -e {mark} ]; then {ALL_INSTALLED}; else {WITHOUT_FLEX_AND_BC}; fi")
+    machine.play("sudo", f'echo "$*" >>{asked}; case "$*" in *install*) : >{mark}; esac')
     done = machine.run(SETUP / "packages.sh")
     assert done.returncode == 0, done.stderr
-    asked = [line for line in (machine.bin / "asked").read_text().splitlines() if "apt-get" in line]
-    assert [line.split("Timeout=300 ")[1] for line in asked] == ["update", "install --no-install-recommends flex bc"]
+    commands = [line.split("Timeout=300 ")[1] for line in asked.read_text().splitlines() if "apt-get" in line]
+    assert commands == ["update", "install --no-install-recommends flex bc"]
     assert "installing flex bc" in done.stdout
 
 
@@ -102,15 +116,16 @@ class Project:
         shutil.copytree(SETUP, self.script.parent)
         shutil.copy(ROOT / "pyproject.toml", self.folder)
         self._machine = machine
-        for tool in ("mkdir", "cp", "chmod"):
-            (machine.bin / tool).symlink_to(shutil.which(tool) or "")
-        machine.play("python", f"""
+        machine.play(
+            "python",
+            f"""
             case "$*" in
                 *version_info\\[*) echo 3.11.2 ;;
                 *version_info*) exit 0 ;;
                 *"-m venv"*) mkdir -p .venv/bin; cp {machine.bin}/python .venv/bin/python ;;
                 *"pip install"*) echo "$*" >>pip.log; : >.venv/bin/testbed; chmod +x .venv/bin/testbed ;;
-            esac""")
+            esac""",
+        )
 
     def run(self, **variables: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "pip.log").unlink(missing_ok=True)
@@ -172,6 +187,6 @@ def test_makefile_lists_its_targets() -> None:
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    done = subprocess.run(["make", "help"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run(["make", "help"], cwd=ROOT, env=environment)
     for target in ("run-experiment", "test", "check", "setup", "clean"):
         assert f"make {target}" in done.stdout

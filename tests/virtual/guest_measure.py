@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from testbed.engines.mininet import probe
-from testbed.engines.mininet.build import build
+from testbed.engines.mininet.build import build, widen_tcp_memory
 from testbed.engines.mininet.shape import port_counters, shape
 from testbed.network.plan import Plan
 from testbed.spec.run import from_plain, to_plain
@@ -16,6 +16,7 @@ from testbed.spec.run import from_plain, to_plain
 
 def main(path: str, samples: str = "30", size: str = "0") -> None:
     plan = from_plain(Plan, json.loads(Path(path).read_text()))
+    widen_tcp_memory()
     net = build(plan)
     shape(net, plan)
     trips = probe.round_trips(net, plan, int(samples))

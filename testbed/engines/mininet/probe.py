@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import select
 import socket
+import struct
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -104,9 +105,9 @@ def _round_trip(probe: Probe) -> RoundTrip:
 
 
 def goodput(net: Any, plan: Plan, source: str, target: str, size: int | None = None) -> Goodput:
-    """One TCP transfer of `size` bytes, of which the last 3 MB are measured, or half where that is less.
+    """One TCP transfer of `size` bytes, of which the second half is measured.
 
-    The default size warms the connection up. Raises TimeoutError when it takes five times as long as it
+    Without a size it is three windows to warm the connection up, and 3 MB that are measured. Raises TimeoutError when it takes five times as long as it
     should, KeyError when there is no such pair of hosts.
     """
     expected = {(e.source, e.target): e for e in plan.expectations}[source, target]
@@ -114,13 +115,13 @@ def goodput(net: Any, plan: Plan, source: str, target: str, size: int | None = N
     product = rate * expected.round_trip / 8
     queue = {port.name: port.channel.queue for port in plan.ports}.get(expected.bottleneck or "")
     window = round((product + min((queue or _CHUNK) / 2, product / 10 + _CHUNK)) * SEGMENT / FRAME)
-    if size is None:
-        size = _WARM_UP * window + _MEASURED
+    mark = _WARM_UP * window if size is None else size // 2
+    size = mark + _MEASURED if size is None else size
     patience = 30 + 20 * expected.round_trip + 5 * size * 8 / rate
     sender, receiver = _connection(net, source, target, patience)
     with sender, receiver:
         _hold_open(sender, receiver, rate, window)
-        measured = _transfer(sender, receiver, size, time.monotonic() + patience)
+        measured = _transfer(sender, receiver, mark, size, time.monotonic() + patience)
     ideal = None if expected.rate is None else expected.rate * SEGMENT / FRAME
     if expected.loss or expected.jitter:
         ideal = None
@@ -161,17 +162,23 @@ def _connection(net: Any, source: str, target: str, patience: float) -> tuple[so
 def _hold_open(sender: socket.socket, receiver: socket.socket, rate: float, window: int) -> None:
     """Let `window` bytes be on their way, enough for the link to be full and too few for its queue."""
     receiver.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, window)
-    receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 2 * window + 4 * _CHUNK)
-    sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, 2 * window + 2 * _CHUNK)
-    sender.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, round(_PACE * rate / 8))
+    # The kernel doubles both. Half of the receiver's is its window; what the sender's has beyond the window
+    # is only memory.
+    receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, window + 2 * _CHUNK)
+    sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, window * 3 // 4 + 2 * _CHUNK)
+    sender.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", round(_PACE * rate / 8)))
+    # Else the last, partial segment waits for a round trip.
+    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Without a loss this is slow start up to the window, and nothing else.
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 
 
-def _transfer(sender: socket.socket, receiver: socket.socket, size: int, deadline: float) -> float:
-    """Send `size` bytes; bit/s at which the last part came in."""
+def _transfer(
+    sender: socket.socket, receiver: socket.socket, mark: int, size: int, deadline: float
+) -> float:
+    """Send `size` bytes; bit/s at which those after the first `mark` came in."""
     content, buffer = memoryview(bytes(_CHUNK)), bytearray(2 * _CHUNK)
-    sent, received, mark = 0, 0, size - min(_MEASURED, size // 2)
+    sent, received = 0, 0
     start: tuple[float, int] | None = None
     poll = select.poll()
     poll.register(sender, select.POLLOUT)
@@ -185,7 +192,7 @@ def _transfer(sender: socket.socket, receiver: socket.socket, size: int, deadlin
             raise TimeoutError(f"{received} of {size} bytes arrived in the time that was given")
         for descriptor, _ in poll.poll(left * 1000):
             if descriptor == sender.fileno():
-                sent += sender.send(content[: size - sent])
+                sent += _send(sender, content[: size - sent])
                 if sent == size:
                     poll.unregister(sender)
                 continue
@@ -197,6 +204,15 @@ def _transfer(sender: socket.socket, receiver: socket.socket, size: int, deadlin
                 start = time.monotonic(), received
     assert start is not None
     return (received - start[1]) * 8 / (time.monotonic() - start[0])
+
+
+def _send(sender: socket.socket, content: memoryview) -> int:
+    """How many bytes the kernel took. Short of memory, it refuses although the socket has room."""
+    try:
+        return sender.send(content)
+    except BlockingIOError:
+        time.sleep(0.001)
+        return 0
 
 
 def disagreements(

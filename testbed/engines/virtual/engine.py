@@ -57,8 +57,11 @@ class VirtualEngine:
         self._kernel, self._show = kernel, show
         self._at_once, self._limits, self._keep_going = at_once, limits, keep_going
 
-    def run(self, work: Sequence[tuple[RunSpec, RunFolder]]) -> None:
-        """Carry out every run. Each ends as DONE or FAILED in its folder, also when this is interrupted."""
+    def run(self, work: Sequence[tuple[RunSpec, RunFolder]]) -> int:
+        """Carry out every run and count those that failed.
+
+        Each ends as DONE or FAILED in its folder, also when this is interrupted.
+        """
         waiting = deque(work)
         at_once = self._at_once or how_many_at_once(len(work))
         processes = len(os.sched_getaffinity(0))
@@ -76,6 +79,7 @@ class VirtualEngine:
             except BaseException as error:
                 self._fail_all(running, [], f"interrupted: {type(error).__name__} {error}")
                 raise
+        return sum(folder.failure is not None for _, folder in work)
 
     def _begin(
         self,

@@ -1,0 +1,370 @@
+"""The experiment file: what it means, how it expands, and one message for each thing wrong with it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from annotated_types import Ge, Gt, Le
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.spec.catalogue import Catalogue, KnownAlgorithm
+from testbed.spec.expand import expand
+from testbed.spec.experiment import Experiment, load_experiment
+from testbed.spec.faults import SpecError
+from testbed.spec.run import AlgorithmChoice, Jitter, RunSpec
+from testbed.spec.spec_yaml import read_spec_yaml, write_spec_yaml
+
+ROOT = Path(__file__).parents[2]
+
+UNHURRIED = settings(deadline=None)
+"""The first quantity waits for pint's import, and a machine may be busy."""
+
+
+@dataclass(frozen=True)
+class Averaging:
+    local_steps: Annotated[int, Ge(0)] = 10
+    fraction: Annotated[float, Gt(0), Le(1)] = 1.0
+    groups: tuple[int, ...] = ()
+    patience: float | None = None
+    warm: bool = False
+
+    def __post_init__(self) -> None:
+        if self.local_steps == 13:
+            raise ValueError("13 local steps bring bad luck")
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+CATALOGUE = Catalogue(
+    algorithms={
+        "ssgd": KnownAlgorithm(Nothing, has_server=True),
+        "fedavg": KnownAlgorithm(Averaging, has_server=True),
+        "gossip": KnownAlgorithm(Averaging),
+    },
+    data=("digits", "fashion-mnist"),
+    models=("mlp", "softmax", "lenet"),
+)
+
+FILE = """\
+network:
+  preset: star
+  workers: 2
+  links: {rate: 10 Mbit/s, delay: 10 ms}
+workload: {data: digits, model: mlp, batch: 32, lr: 0.1}
+compute: {step: 40 ms}
+algorithms: [ssgd]
+seeds: [1]
+horizon: {time: 60 s, evaluate_every: 2 s, target: 80 %}
+"""
+
+
+def load(folder: Path, text: str = FILE) -> Experiment:
+    path = folder / "small.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_experiment(path, CATALOGUE, [ROOT / "topologies"])
+
+
+def faults(folder: Path, text: str) -> list[str]:
+    with pytest.raises(SpecError) as refused:
+        load(folder, text)
+    return [str(fault).removeprefix(f"{folder}/") for fault in refused.value.faults]
+
+
+def test_quickstart() -> None:
+    experiment = load_experiment(ROOT / "experiments" / "quickstart.yaml", CATALOGUE)
+    network = experiment.network.network
+    assert experiment.name == "quickstart"
+    assert len(network.workers) == 8
+    rates = [link.forward.rate or 0 for link in network.links]
+    assert (min(rates), max(rates)) == (10e6, 100e6)
+    assert min(link.round_trip for link in network.links) == pytest.approx(0.02)
+    assert max(link.round_trip for link in network.links) == pytest.approx(0.2)
+    assert len(expand(experiment)) == len(experiment.algorithms) * len(experiment.seeds)
+
+
+def test_what_is_left_out(tmp_path: Path) -> None:
+    experiment = load(tmp_path)
+    assert experiment.name == "small"
+    assert experiment.engine == "virtual"
+    assert experiment.workload.momentum == 0 and experiment.workload.partition == "iid"
+    assert experiment.compute.jitter == Jitter()
+    assert experiment.network.tcp.congestion == "cubic"
+
+
+def test_every_seed_meets_every_algorithm(tmp_path: Path) -> None:
+    text = FILE.replace("[ssgd]", "[ssgd, fedavg]").replace("[1]", "5..7")
+    runs = expand(load(tmp_path, text))
+    assert [(run.seed, run.algorithm.label) for run in runs] == [
+        (5, "ssgd"), (5, "fedavg"), (6, "ssgd"), (6, "fedavg"), (7, "ssgd"), (7, "fedavg"),
+    ]  # fmt: skip
+    assert all(replace(run, seed=5, algorithm=runs[0].algorithm) == runs[0] for run in runs)
+    assert runs[0].compute.slowdown == (1.0, 1.0)
+    assert runs[0].compute.step == 0.04
+    assert runs[0].horizon.target == 0.8
+
+
+@pytest.mark.parametrize(
+    ("written", "factors"),
+    [("3", (3.0, 3.0)), ("[1, 2.5]", (1.0, 2.5)), ("{w2: 4}", (1.0, 4.0))],
+)
+def test_slowdown_in_three_ways(tmp_path: Path, written: str, factors: tuple[float, ...]) -> None:
+    text = FILE.replace("40 ms}", f"40 ms, slowdown: {written}}}")
+    assert expand(load(tmp_path, text))[0].compute.slowdown == factors
+
+
+def test_algorithms_in_every_form(tmp_path: Path) -> None:
+    entries = (
+        "\n- ssgd\n- fedavg: {local_steps: 5, fraction: 1, groups: [1, 2], patience: null}"
+        "\n- {use: fedavg, label: fedavg-50, local_steps: 50}\n- gossip:"
+    )
+    assert load(tmp_path, FILE.replace("[ssgd]", entries)).algorithms == (
+        AlgorithmChoice("ssgd", "ssgd"),
+        AlgorithmChoice(
+            "fedavg", "fedavg", {"local_steps": 5, "fraction": 1.0, "groups": [1, 2], "patience": None}
+        ),
+        AlgorithmChoice("fedavg", "fedavg-50", {"local_steps": 50}),
+        AlgorithmChoice("gossip", "gossip"),
+    )
+
+
+def test_jitter_and_named_network(tmp_path: Path) -> None:
+    text = FILE.replace("40 ms}", "40 ms, jitter: {lognormal: 0.1}}")
+    assert load(tmp_path, text).compute.jitter == Jitter("lognormal", 0.1)
+    named = "network: two-racks\n" + FILE[FILE.index("workload") :]
+    assert len(load(tmp_path, named).network.network.workers) == 8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "start", "words"),
+    [
+        (
+            "10 Mbit/s",
+            "10 Mbt/s",
+            "4: network.links.rate: ",
+            '"10 Mbt/s" is not a rate; did you mean "Mbit/s"?',
+        ),
+        ("digits", "digit", "5: workload.data: ", '"digit" is not a data set; did you mean "digits"?'),
+        ("mlp", "mpl", "5: workload.model: ", '"mpl" is not a model; did you mean "mlp"?'),
+        ("0.1}", "0.1, partition: idd}", "5: workload.partition: ", 'did you mean "iid"?'),
+        ("batch: 32", "batch: 0", "5: workload.batch: ", "0 must be 1 or more."),
+        ("batch: 32", 'batch: "32"', "5: workload.batch: ", '"32" is text; write it without quotes: 32.'),
+        ("batch: 32", "batch: 1.5", "5: workload.batch: ", "1.5 is not a whole number."),
+        ("batch: 32", "batch: true", "5: workload.batch: ", "true is not a whole number."),
+        ("batch: 32", "bach: 32", "5: workload.bach: ", '"bach" is not a key here; did you mean "batch"?'),
+        ("lr: 0.1", "lr: 0", "5: workload.lr: ", "0 must be more than 0."),
+        ("lr: 0.1", "lr: .inf", "5: workload.lr: ", "inf is not a finite number."),
+        ("0.1}", "0.1, momentum: 1}", "5: workload.momentum: ", "1 must be less than 1."),
+        (
+            "40 ms",
+            "40",
+            "6: compute.step: ",
+            '40 has no unit, so it is not a duration. Write it like "20 ms".',
+        ),
+        ("40 ms", "0 ms", "6: compute.step: ", "must be more than 0"),
+        ("40 ms", "40 kB", "6: compute.step: ", '"40 kB" is a size, not a duration.'),
+        ("40 ms}", "40 ms, slowdown: [1]}", "6: compute.slowdown: ", "1 values for 2 workers"),
+        ("40 ms}", "40 ms, slowdown: {w3: 2}}", "6: compute.slowdown.w3: ", '"w3" is not a worker'),
+        ("40 ms}", "40 ms, slowdown: [1, 0]}", "6: compute.slowdown[1]: ", "0 is not a factor"),
+        (
+            "40 ms}",
+            "40 ms, jitter: {lognorm: 1}}",
+            "6: compute.jitter.lognorm: ",
+            'did you mean "lognormal"?',
+        ),
+        ("40 ms}", "40 ms, jitter: big}", "6: compute.jitter: ", '"big" is not a jitter'),
+        ("[ssgd]", "[sgd]", "7: algorithms[0]: ", '"sgd" is not an algorithm; did you mean "ssgd"?'),
+        ("[ssgd]", "[]", "7: algorithms: ", "is not a list of algorithms"),
+        ("[ssgd]", "[ssgd, ssgd]", "7: algorithms[1]: ", 'the label "ssgd" is taken'),
+        ("[ssgd]", "[{use: ssgd, label: a/b}]", "7: algorithms[0].label: ", '"a/b" cannot name a folder'),
+        ("[ssgd]", "[{ssgd: {x: 1}}]", "7: algorithms[0].ssgd.x: ", '"x" is not a hyper-parameter'),
+        ("[ssgd]", "[{fedavg: 3}]", "7: algorithms[0].fedavg: ", "3 is not a mapping of settings"),
+        (
+            "[ssgd]",
+            "[{fedavg: {local_step: 3}}]",
+            "7: algorithms[0].fedavg.local_step: ",
+            'mean "local_steps"?',
+        ),
+        (
+            "[ssgd]",
+            '[{fedavg: {local_steps: "3"}}]',
+            "7: algorithms[0].fedavg.local_steps: ",
+            "without quotes: 3",
+        ),
+        (
+            "[ssgd]",
+            "[{fedavg: {local_steps: -1}}]",
+            "7: algorithms[0].fedavg.local_steps: ",
+            "must be 0 or more",
+        ),
+        ("[ssgd]", "[{fedavg: {fraction: 2}}]", "7: algorithms[0].fedavg.fraction: ", "2 must be 1 or less"),
+        ("[ssgd]", "[{fedavg: {warm: 1}}]", "7: algorithms[0].fedavg.warm: ", "1 is neither true nor false"),
+        (
+            "[ssgd]",
+            "[{fedavg: {groups: [1, a]}}]",
+            "7: algorithms[0].fedavg.groups[1]: ",
+            "not a whole number",
+        ),
+        ("[ssgd]", "[{fedavg: {local_steps: 13}}]", "7: algorithms[0].fedavg: ", "bring bad luck"),
+        ("[1]", "[1, 1]", "8: seeds[1]: ", "seed 1 stands here twice"),
+        ("[1]", "[1, -1]", "8: seeds[1]: ", "-1 is not a seed"),
+        ("[1]", "3..1", "8: seeds: ", '"3..1" is no range'),
+        ("[1]", "1..99999999999", "8: seeds: ", "is no range of 1 to 10000 seeds"),
+        ("[1]", "[]", "8: seeds: ", "holds no seed"),
+        (
+            "evaluate_every: 2 s",
+            "evaluate_every: 2 min",
+            "9: horizon.evaluate_every: ",
+            "120 s is longer than",
+        ),
+        ("80 %", "0.8", "9: horizon.target: ", '0.8 has no unit. Write "80 %"'),
+        (
+            "80 %}",
+            "80 %}\nengine: vitual",
+            "10: engine: ",
+            '"vitual" is not known here; did you mean "virtual"?',
+        ),
+        ("80 %}", "80 %}\nname: a b", "10: name: ", '"a b" cannot name a folder'),
+        ("80 %}", "80 %}\nname: 7", "10: name: ", '7 is not text; write it in quotes: "7".'),
+        ("80 %}", "80 %}\nsede: 7", "10: sede: ", '"sede" is not a key here; did you mean "seeds"?'),
+        ("80 %}", "80 %}\nseeds: 7", "10: seeds: ", "stands here a second time, after line 8"),
+        (
+            "compute: {step: 40 ms}\n",
+            "",
+            "1: compute: ",
+            'is missing; write it like "compute: {step: 40 ms}".',
+        ),
+        (
+            "compute: {step: 40 ms}",
+            "compute: fast",
+            "6: compute: ",
+            '"fast" is not a mapping; write it like {step',
+        ),
+        ("compute: {step: 40 ms}", "compute:", "6: compute: ", "has no value; write it like"),
+    ],
+)
+def test_one_message_for_one_fault(tmp_path: Path, old: str, new: str, start: str, words: str) -> None:
+    assert old in FILE
+    (fault,) = faults(tmp_path, FILE.replace(old, new, 1))
+    assert fault.startswith(f"small.yaml:{start}")
+    assert words in fault
+
+
+def test_an_algorithm_with_a_server_needs_one_in_the_network(tmp_path: Path) -> None:
+    text = "network: {sites: {here: {hosts: [w1, w2]}}}\n" + FILE[FILE.index("workload") :]
+    (fault,) = faults(tmp_path, text.replace("[ssgd]", "[gossip, ssgd]"))
+    assert fault.startswith('small.yaml:4: algorithms[1]: "ssgd" needs a server')
+    assert load(tmp_path, text.replace("[ssgd]", "[gossip]")).network.network.server is None
+
+
+def test_all_faults_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
+    text = (
+        FILE.replace("80 %", "80")
+        .replace("10 Mbit/s", "10")
+        .replace("[ssgd]", "[sgd, {fedavg: {a: 1, b: 2}}]")
+    )
+    text = text.replace("lr: 0.1", "lr: -1, lr: 3") + "[1]: 2\n"
+    lines = [fault.split(" ")[0] for fault in faults(tmp_path, text)]
+    assert lines[:3] == ["small.yaml:4:", "small.yaml:5:", "small.yaml:5:"]
+    assert lines[3:] == ["small.yaml:7:", "small.yaml:7:", "small.yaml:7:", "small.yaml:9:", "small.yaml:10:"]
+
+
+def test_faults_of_a_named_network_come_last_and_keep_their_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("preset: star\nworkers: x\nlinks: {rate: 1 Mbit/s, delay: 1 ms}\n")
+    path = tmp_path / "small.yaml"
+    path.write_text(f"network: mine\nengine: sin\n{FILE[FILE.index('workload') :]}")
+    with pytest.raises(SpecError) as refused:
+        load_experiment(path, CATALOGUE, [tmp_path])
+    first, second = str(refused.value).splitlines()
+    assert first.startswith(f"{path}:2: engine: ")
+    assert second == f'{tmp_path}/mine.yaml:2: workers: "x" is not a whole number.'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty; write the keys network, workload"),
+        ("# only a comment\n", "is empty"),
+        ("- 1\n", "holds a list"),
+        ("hello", 'holds "hello"'),
+    ],
+)
+def test_files_without_keys(tmp_path: Path, text: str, words: str) -> None:
+    (fault,) = faults(tmp_path, text)
+    assert fault.startswith("small.yaml:1: ")
+    assert words in fault
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="is a folder"):
+        load_experiment(tmp_path, CATALOGUE)
+    with pytest.raises(SpecError, match="no such file"):
+        load_experiment(tmp_path / "absent.yaml", CATALOGUE)
+
+
+@UNHURRIED
+@given(st.data())
+def test_whatever_is_put_somewhere_is_taken_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    odd = [
+        "~",
+        "[]",
+        "{}",
+        "[[1]]",
+        "{a: {b: 1}}",
+        "-1",
+        "1e400",
+        ".nan",
+        "{}{",
+        "true",
+        "'{x}'",
+        "!!binary aaa",
+        "0",
+    ]
+    lines = FILE.splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    key, colon, value = lines[number].partition(data.draw(st.sampled_from([": ", ", ", ":"])))
+    lines[number] = key + colon + data.draw(st.sampled_from([*odd, value + " x"]))
+    folder = tmp_path_factory.mktemp("odd")
+    try:
+        expand(load(folder, "\n".join(lines)))
+    except SpecError as error:
+        assert all(fault.file.endswith("small.yaml") and fault.line for fault in error.faults)
+
+
+def a_run(folder: Path) -> RunSpec:
+    text = FILE.replace("[ssgd]", "[{fedavg: {groups: [1, 2], patience: null, warm: true}}]")
+    return expand(load(folder, text.replace("delay: 10 ms", "delay: 10 us, jitter: 1 us, queue: 64 kB")))[0]
+
+
+def test_a_run_survives_its_spec_yaml(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert read_spec_yaml(write_spec_yaml(run)) == run
+
+
+AWKWARD = st.sampled_from(
+    ["no", "1..3", "012", "1e3", "null", "a: b", "# x", " x ", "\u00fc", "'", "-", "x\ny", "1_0"]
+)
+
+
+@UNHURRIED
+@given(st.floats(min_value=0, allow_infinity=False), st.integers(0, 2**63), AWKWARD | st.text(max_size=20))
+def test_numbers_and_words_survive_spec_yaml(
+    tmp_path_factory: pytest.TempPathFactory, number: float, seed: int, word: str
+) -> None:
+    run = a_run(tmp_path_factory.getbasetemp())
+    choice = AlgorithmChoice(word, word, {"x": number, "y": [seed, word], "z": {"k": number}})
+    run = replace(run, algorithm=choice, seed=seed, compute=replace(run.compute, step=number))
+    assert read_spec_yaml(write_spec_yaml(run)) == run
+
+
+def test_a_spec_yaml_of_another_version(tmp_path: Path) -> None:
+    text = write_spec_yaml(a_run(tmp_path))
+    for broken in (text.replace("momentum:", "momenta:"), "", "[1]", text.replace("seed: 1\n", "")):
+        with pytest.raises(SpecError, match=r"spec\.yaml:1: is not a run of this version"):
+            read_spec_yaml(broken)
