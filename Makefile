@@ -43,13 +43,13 @@ run-experiment: setup
 check: environment
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-cache
 
 test: setup check
 	@$(BIN)/pytest $(PYTEST)
 
 # Only what the project itself makes inside its folder. Results are the user's, the kernel serves others.
 clean:
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find algorithms testbed tests topologies -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo 'removed .venv and caches; results/ and the kernel in the cache folder stay'

@@ -136,7 +136,7 @@ class Node(Protocol):
     async def broadcast(
         self, peers: Sequence[str], tag: str, vector: Vector | None = None, *, version: int = 0
     ) -> None:
-        """Send the same message to several peers, in the order given."""
+        """Send the same message to several peers side by side."""
         ...
 
     async def gather(

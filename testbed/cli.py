@@ -110,7 +110,7 @@ def _load(file: Path) -> tuple[Experiment, list[RunSpec]]:
     from testbed.spec.expand import expand
     from testbed.spec.experiment import load_experiment
 
-    experiment = load_experiment(file, catalogue(), [file.parent, NETWORKS])
+    experiment = load_experiment(file, catalogue(), [NETWORKS])
     return experiment, expand(experiment)
 
 

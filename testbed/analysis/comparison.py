@@ -23,7 +23,7 @@ def table(summary: Summary) -> Table:
         caption=Text("\n".join(_notes(summary))),
         caption_justify="left",
         box=SIMPLE_HEAD,
-        pad_edge=False,
+        padding=(0, 1, 0, 0),
         leading=1,
     )
     whole.add_column(Text("algorithm"))

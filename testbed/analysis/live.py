@@ -120,7 +120,7 @@ class LiveView:
         with self._lock:
             newest = list(self._newest.values())
         shown = visible(newest, max(1, self._console.size.height - FRAME))
-        whole = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+        whole = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption_justify="left")
         whole.caption = Text("\n".join(self._captions(newest, len(shown))), overflow="ellipsis", no_wrap=True)
         whole.add_column("algorithm", style="bold")
         whole.add_column("seed", justify="right")

@@ -17,11 +17,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-# Held to one instruction set and one thread, or results would depend on the processor.
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", OMP_NUM_THREADS="1")
-
-import torch
-
 from testbed.compute.queue import Evaluation, Snapshot, answer, evaluate
 from testbed.compute.slots import Slot, map_slots
 from testbed.spec.run import Workload, from_plain
@@ -126,7 +121,6 @@ class ComputeProcess:
 
 def main() -> None:
     """Serve over the inherited socket."""
-    torch.set_num_threads(1)
     control = socket.socket(fileno=int(sys.argv[1]))
     try:
         ComputeProcess(control).run()

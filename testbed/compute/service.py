@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from testbed.compute.arithmetic import SETTINGS
 from testbed.compute.slots import stride
 from testbed.spec.run import RunSpec, to_plain
 
@@ -38,7 +39,7 @@ class ComputeService:
     def __init__(self, processes: int) -> None:
         self._sockets: list[socket.socket] = []
         self._children: list[subprocess.Popen[bytes]] = []
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        environment = {**os.environ, **SETTINGS, "PYTHONHASHSEED": "0"}
         for _ in range(processes):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             command = [sys.executable, "-m", "testbed.compute.process", str(theirs.fileno())]

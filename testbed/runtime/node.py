@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,15 +89,14 @@ class NetworkNode:
         """Start the job, let the modelled time pass, then collect: the host computes meanwhile."""
         self._check(model)
         async with self._processor:
-            begun = self.now()
             slot = self._jobs.slot
             slot.given[:] = model
             self._jobs.ring(kind, rank=self.rank, step=self._step, steps=steps)
             self._step += steps
-            await asyncio.sleep(sum(next(self._times) for _ in range(steps)))
+            with self._span("compute"):
+                await asyncio.sleep(sum(next(self._times) for _ in range(steps)))
             made = self._jobs.wait().copy()
             slot.integers[Slot.SAMPLES] += steps * self.batch
-            self._span("compute", "", begun)
             return made, float(slot.floats[Slot.LOSS])
 
     def _check(self, model: Vector) -> None:
@@ -135,34 +135,30 @@ class NetworkNode:
         meta: dict[str, Any] | None = None,
         deadline: float | None = None,
     ) -> None:
-        begun = self.now()
-        head = pack(tag, version, begun, meta, vector)
+        head = pack(tag, version, self.now(), meta, vector)
         sending = self.transport.send(peer, head, vector)
-        await (sending if deadline is None else self._by(deadline, sending, f"sending {tag!r} to {peer}"))
-        if self.now() > begun:
-            self._span("send", peer, begun, 0 if vector is None else vector.nbytes)
+        with self._span("send", peer, 0 if vector is None else vector.nbytes):
+            await (sending if deadline is None else self._by(deadline, sending, f"sending {tag!r} to {peer}"))
 
     async def recv(self, tag: str, sender: str | None = None, *, deadline: float | None = None) -> Message:
         message = self.mailbox.take(tag, sender)
         if message is not None:
             return message
-        begun = self.now()
         waiting = self.mailbox.wait(tag, sender)
-        message = await (
-            waiting if deadline is None else self._by(deadline, waiting, f"{tag!r} from {sender or 'anyone'}")
-        )
-        self._span("recv", message.sender, begun, message.vector.nbytes)
-        return message
+        with self._span("recv", sender or ""):
+            return await (
+                waiting
+                if deadline is None
+                else self._by(deadline, waiting, f"{tag!r} from {sender or 'anyone'}")
+            )
 
     async def broadcast(
         self, peers: Sequence[str], tag: str, vector: Vector | None = None, *, version: int = 0
     ) -> None:
-        begun = self.now()
-        head = pack(tag, version, begun, None, vector)
-        for peer in peers:
-            await self.transport.send(peer, head, vector)
-        if self.now() > begun:
-            self._span("send", "", begun, len(peers) * (0 if vector is None else vector.nbytes))
+        head = pack(tag, version, self.now(), None, vector)
+        with self._span("send", "", len(peers) * (0 if vector is None else vector.nbytes)):
+            # Side by side: a peer whose connection is full must not hold up the others.
+            await asyncio.gather(*(self.transport.send(peer, head, vector) for peer in peers))
 
     async def gather(
         self, tag: str, senders: Sequence[str], *, deadline: float | None = None
@@ -190,7 +186,14 @@ class NetworkNode:
         )  # fmt: skip
         self.mailbox.put(Message(sender, head.tag, head.version, vector, head.meta))
 
-    def _span(self, phase: str, peer: str, begun: float, size: int = 0) -> None:
-        self._journal.write(
-            "spans", node=self.name, phase=phase, peer=peer, start=begun, end=self.now(), bytes=size
-        )
+    @contextmanager
+    def _span(self, phase: str, peer: str = "", size: int = 0) -> Iterator[None]:
+        """Write down how long the body took, also if the horizon cuts it short; nothing if it took no time."""
+        begun = self.now()
+        try:
+            yield
+        finally:
+            if (end := self.now()) > begun:
+                self._journal.write(
+                    "spans", node=self.name, phase=phase, peer=peer, start=begun, end=end, bytes=size
+                )

@@ -24,6 +24,10 @@ from testbed.runtime.transport import Transport
 from testbed.spec.run import RunSpec
 
 
+LAST_MOMENT = 1e-3
+"""seconds before the horizon in which a peer's end is no failure: they all end there, one by one."""
+
+
 @dataclass(frozen=True)
 class Pipes:
     """Descriptors to and from the forking process."""
@@ -110,9 +114,10 @@ async def _run_to_horizon(run: RunSpec, place: Place, node: NetworkNode) -> None
     life = algorithm.server(node) if place.role == "server" else algorithm.worker(node)
     task = asyncio.ensure_future(life)
     done, _ = await asyncio.wait({task}, timeout=run.horizon.time)
-    # At the horizon peers vanish one by one; only what went wrong before it is a failure.
-    if done and node.now() < run.horizon.time:
+    if done and node.now() < run.horizon.time - LAST_MOMENT:
         task.result()
+    task.cancel()  # so that what it was waiting for is written down
+    await asyncio.wait({task}, timeout=LAST_MOMENT)
 
 
 def _say(pipes: Pipes, place: Place, state: str, **more: object) -> None:

@@ -24,7 +24,7 @@ fail() {
     code=$1
     printf '%-12s failed: %s\n' "$step" "$2" >&2
     shift 2
-    printf '%-12s %s\n' '' "$@" >&2
+    for line; do printf '%-12s %s\n' '' "$line"; done >&2
     exit "$code"
 }
 

@@ -190,7 +190,7 @@ class Experiment(Section):
     ]
     seeds: Annotated[tuple[int, ...], PlainValidator(_seeds), Field(examples=["[1, 2, 3]"])] = (1,)
     horizon: Annotated[HorizonSection, Field(examples=["{time: 120 s, evaluate_every: 2 s, target: 80 %}"])]
-    engine: Annotated[Literal["virtual", "live", "sim"], Field(examples=["virtual"])] = "virtual"
+    engine: Annotated[Literal["virtual"], Field(examples=["virtual"])] = "virtual"
 
     # What holds between two sections is checked at the later one, so that a fault in a third hides nothing.
 

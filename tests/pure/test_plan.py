@@ -35,9 +35,7 @@ def networks(draw: st.DrawFn) -> Network:
     if count > 1:
         more = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda p: p[0] < p[1])
         pairs |= draw(st.sets(more, max_size=6))
-    links = tuple(
-        Link(sites[a].name, sites[b].name, channel(draw), channel(draw)) for a, b in sorted(pairs)
-    )
+    links = tuple(Link(sites[a].name, sites[b].name, channel(draw), channel(draw)) for a, b in sorted(pairs))
     return Network("drawn", sites, links, workers=())
 
 
@@ -115,8 +113,8 @@ def test_a_plan_survives_json(network: Network) -> None:
     assert from_plain(Plan, json.loads(json.dumps(to_plain(planned)))) == planned
 
 
-def pair_network(forward: Channel, backward: Channel, lan: Channel = Channel()) -> Network:
-    sites = (Site("a", ("h1", "h2"), lan), Site("b", ("h3",)))
+def pair_network(forward: Channel, backward: Channel, lan: Channel | None = None) -> Network:
+    sites = (Site("a", ("h1", "h2"), lan or Channel()), Site("b", ("h3",)))
     return Network("pair", sites, (Link("a", "b", forward, backward),), ("h1",))
 
 

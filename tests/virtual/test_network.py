@@ -118,6 +118,8 @@ def test_mininet_works_as_its_users_know_it(used: dict[str, Any]) -> None:
 
 def test_what_the_guest_reads_stays_light() -> None:
     code = "import sys, testbed.engines.mininet.build, testbed.engines.mininet.probe, testbed.network.plan\n"
-    code += "print([m for m in ('networkx', 'numpy', 'pandas', 'setuptools', 'distutils') if m in sys.modules])"
+    code += (
+        "print([m for m in ('networkx', 'numpy', 'pandas', 'setuptools', 'distutils') if m in sys.modules])"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

@@ -28,6 +28,8 @@ _WARM_UP = 3
 """windows sent before the measurement; slow start is past after two."""
 _MEASURED = 3_000_000
 """bytes; many, because the measurement begins and ends with a whole bundle of packets."""
+_TAIL = 20 * SEGMENT
+"""bytes sent beyond what is measured: the very last ones may wait for a round trip."""
 _PACE = 1.1
 """A sender may be this much faster than the link, which keeps the link full and its queue short."""
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE, _TCP_WINDOW_CLAMP = 32, 33, 47, 10
@@ -107,8 +109,8 @@ def _round_trip(probe: Probe) -> RoundTrip:
 def goodput(net: Any, plan: Plan, source: str, target: str, size: int | None = None) -> Goodput:
     """One TCP transfer of `size` bytes, of which the second half is measured.
 
-    Without a size it is three windows to warm the connection up, and 3 MB that are measured. Raises TimeoutError when it takes five times as long as it
-    should, KeyError when there is no such pair of hosts.
+    Without a size it is three windows to warm the connection up, and 3 MB that are measured. Raises
+    TimeoutError when it takes five times as long as it should, KeyError when there is no such pair.
     """
     expected = {(e.source, e.target): e for e in plan.expectations}[source, target]
     rate = expected.rate or 1e9
@@ -167,43 +169,39 @@ def _hold_open(sender: socket.socket, receiver: socket.socket, rate: float, wind
     receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, window + 2 * _CHUNK)
     sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, window * 3 // 4 + 2 * _CHUNK)
     sender.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", round(_PACE * rate / 8)))
-    # Else the last, partial segment waits for a round trip.
-    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Without a loss this is slow start up to the window, and nothing else.
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 
 
-def _transfer(
-    sender: socket.socket, receiver: socket.socket, mark: int, size: int, deadline: float
-) -> float:
-    """Send `size` bytes; bit/s at which those after the first `mark` came in."""
+def _transfer(sender: socket.socket, receiver: socket.socket, mark: int, size: int, deadline: float) -> float:
+    """Send a little more than `size` bytes; bit/s at which those from the first `mark` to `size` came in."""
     content, buffer = memoryview(bytes(_CHUNK)), bytearray(2 * _CHUNK)
-    sent, received = 0, 0
-    start: tuple[float, int] | None = None
+    sent, received, whole = 0, 0, size + _TAIL
+    passed: list[tuple[float, int]] = []
     poll = select.poll()
     poll.register(sender, select.POLLOUT)
     poll.register(receiver, select.POLLIN)
-    while received < size:
+    while received < whole:
+        goal = (mark, size, whole)[len(passed)]
         # A reader that asks for much at once is not woken by every packet.
-        wanted = min(_CHUNK, (mark if received < mark else size) - received)
-        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(_CHUNK, goal - received))
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(f"{received} of {size} bytes arrived in the time that was given")
         for descriptor, _ in poll.poll(left * 1000):
             if descriptor == sender.fileno():
-                sent += _send(sender, content[: size - sent])
-                if sent == size:
+                sent += _send(sender, content[: whole - sent])
+                if sent == whole:
                     poll.unregister(sender)
                 continue
             count = receiver.recv_into(buffer)
             if count == 0:
                 raise ConnectionError(f"the connection ended after {received} of {size} bytes")
             received += count
-            if start is None and received >= mark:
-                start = time.monotonic(), received
-    assert start is not None
-    return (received - start[1]) * 8 / (time.monotonic() - start[0])
+            if received >= goal:
+                passed.append((time.monotonic(), received))
+    (begin, first), (end, last) = passed[:2]
+    return (last - first) * 8 / (end - begin)
 
 
 def _send(sender: socket.socket, content: memoryview) -> int:
@@ -221,8 +219,11 @@ def disagreements(
     seconds: float = 1e-4,
     share: float = 0.01,
 ) -> list[str]:
-    """What lies outside the tolerance, one sentence each: `seconds` of round trip beyond four standard
-    errors of the jitter, `share` of the goodput."""
+    """What lies outside the tolerance, one sentence each.
+
+    The tolerance is `seconds` of round trip beyond four standard errors of the jitter, and `share` of the
+    goodput.
+    """
     found = []
     for trip in trips:
         pair = f"{trip.source} to {trip.target}"

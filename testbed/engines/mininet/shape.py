@@ -60,8 +60,9 @@ def verify(net: Any, plan: Plan) -> None:
 def change(net: Any, port: Port, channel: Channel) -> None:
     """Make `channel` the port's while packets are on their way, and read it back.
 
-    Only a port that gains or loses its rate is built anew, which drops what waits there. `port.channel`
-    stays what the plan says: callers compare against `channel` from then on.
+    A channel with a rate has to come with its queue filled in. Only a port that gains or loses its rate is
+    built anew, which drops what waits there. `port.channel` stays what the plan says, so `verify` would
+    complain from then on.
     """
     node = net.get(port.node)
     shaped = (port.index, qdisc.HTB) in _settings(node)

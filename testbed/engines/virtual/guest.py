@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -69,24 +70,54 @@ class Guest:
         self._read = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def boot(self, kernel: Path, intro: Introduction, seed: int, program: list[str], memory: str = MEMORY) -> None:
-        """Start the kernel with `program`, arguments of Python, as its first process."""
-        command = [
-            str(kernel), f"mem={memory}", "root=hostfs", "rootfstype=hostfs", "rootflags=/", "rw",
-            "time-travel=inf-cpu", "time-travel-start=1000000000000000000", "con=null", "con0=null,fd:1",
-            # The seeded generator counts as entropy, or the first draw would wait for the kernel to gather some.
-            "random.trust_cpu=on", "random.trust_bootloader=on",
-            "panic=-1", "quiet", f"uml_dir={self.folder}", "umid=guest",
-            f"doorbell={intro.ring},{intro.answer}", f"iomem=mmapper,{intro.memory}",
-            *(f"{key}={value}" for key, value in FIXED.items()), f"PYTHONPATH={python_path()}",
-            f"init={sys.executable}", "--", "-S", *program,
-        ]  # fmt: skip
+    def boot(
+        self, kernel: Path, task: str, order: dict[str, Any], seed: int, intro: Introduction | None = None
+    ) -> None:
+        """Start the guest on a task of `init`. `order` names the folder of its results and all else it needs.
+
+        Without an introduction it cannot reach the compute service.
+        """
+        shared = [f"doorbell={intro.ring},{intro.answer}", f"iomem=mmapper,{intro.memory}"] if intro else []
         with self.console.open("wb") as console:
             self._process = subprocess.Popen(
-                command, pass_fds=[intro.ring, intro.answer], stdin=subprocess.DEVNULL, stdout=console,
-                stderr=subprocess.STDOUT, process_group=0, preexec_fn=_die_with_parent,
-                env={"TMPDIR": str(self.folder), "UML_RANDOM_SEED": str(SEED + seed), "PATH": FIXED["PATH"]},
+                [*self._command(kernel), "con0=null,fd:1", *shared, *self._first_process(task, order)],
+                pass_fds=[intro.ring, intro.answer] if intro else [], stdin=subprocess.DEVNULL, stdout=console,
+                stderr=subprocess.STDOUT, process_group=0, preexec_fn=_die_with_parent, env=self._environment(seed),
             )  # fmt: skip
+
+    def interact(self, kernel: Path, task: str, order: dict[str, Any], seed: int) -> int:
+        """As `boot`, but on this terminal and until the guest powers off; its exit code."""
+        command = [*self._command(kernel), "con0=fd:0,fd:1", *self._first_process(task, order)]
+        saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
+        try:
+            return subprocess.run(
+                command, env=self._environment(seed), stderr=subprocess.DEVNULL,
+                preexec_fn=_die_with_parent, check=False,
+            ).returncode  # fmt: skip
+        finally:
+            if saved is not None:  # the guest's console leaves the terminal raw
+                termios.tcsetattr(0, termios.TCSADRAIN, saved)
+
+    def _command(self, kernel: Path) -> list[str]:
+        return [
+            str(kernel), f"mem={MEMORY}", "root=hostfs", "rootfstype=hostfs", "rootflags=/", "rw",
+            "time-travel=inf-cpu", "time-travel-start=1000000000000000000", "con=null", "panic=-1", "quiet",
+            # The seeded generator counts as entropy, or the first draw would wait for the kernel to gather some.
+            "random.trust_cpu=on", "random.trust_bootloader=on", f"uml_dir={self.folder}", "umid=guest",
+        ]  # fmt: skip
+
+    def _environment(self, seed: int) -> dict[str, str]:
+        return {"TMPDIR": str(self.folder), "UML_RANDOM_SEED": str(SEED + seed), "PATH": FIXED["PATH"]}
+
+    def _first_process(self, task: str, order: dict[str, Any]) -> list[str]:
+        """The end of the kernel's command line: the guest's environment, and Python with its arguments."""
+        path = self.folder / "order.json"
+        path.write_text(json.dumps(order))
+        environment = {**FIXED, "PYTHONPATH": python_path()}
+        return [
+            *(f"{key}={value}" for key, value in environment.items()), f"init={sys.executable}", "--",
+            "-S", "-m", "testbed.engines.virtual.init", task, str(path),
+        ]  # fmt: skip
 
     def pidfd(self) -> int:
         """A descriptor that becomes readable when the guest ends; the caller closes it."""

@@ -1,7 +1,7 @@
 """The guest's first process: builds the network, measures it, runs the participants, powers off.
 
-Started by the guest's kernel as `python -m testbed.engines.virtual.init ORDER`. What it prints is lines of
-JSON on the console, which is how the host follows it. Nothing here may read the host's clock except
+Started by the guest's kernel as `python -m testbed.engines.virtual.init TASK ORDER`. What it prints is lines
+of JSON on the console, which is how the host follows it. Nothing here may read the host's clock except
 for the profile.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import runpy
 import sys
 import time
 import traceback
@@ -58,19 +59,38 @@ def power_off() -> NoReturn:
         time.sleep(1)
 
 
-def main(path: str) -> NoReturn:
+def _run(order: dict[str, Any]) -> None:
+    from testbed.engines.virtual.session import carry_out  # imported here: by now timers are exact
+
+    carry_out(order, RESULTS, say)
+
+
+def _prompt(order: dict[str, Any]) -> None:
+    from testbed.engines.mininet.prompt import serve_prompt
+
+    serve_prompt(order["plan"])
+
+
+def _script(order: dict[str, Any]) -> None:
+    """Any Python file, for tests and measurements."""
+    sys.argv[:] = [order["script"], *order["arguments"]]
+    runpy.run_path(order["script"], run_name="__main__")
+
+
+TASKS = {"run": _run, "prompt": _prompt, "script": _script}
+
+
+def main(task: str, path: str) -> NoReturn:
     """Carry out the order in the file at `path`, tell how it went, and power off."""
     try:
         # The order is read first: what is mounted next may hide it.
         order: dict[str, Any] = json.loads(Path(path).read_text())
         settle(order["results"])
-        from testbed.engines.virtual.session import carry_out  # now that timers are exact
-
-        carry_out(order, RESULTS, say)
+        TASKS[task](order)
     except BaseException as error:  # the last word of this guest: it must be said
         say("failed", reason=f"{type(error).__name__}: {error}", trace=traceback.format_exc()[-3000:])
     power_off()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])  # the kernel appends words of its own

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from testbed.compute.client import host_clock, open_slots
-from testbed.engines.mininet import probe
-from testbed.engines.mininet.build import address, build, namespace_fd
+from testbed.engines.mininet.build import address, build, namespace_fd, widen_tcp_memory
+from testbed.engines.mininet.fidelity import measure
 from testbed.engines.mininet.namespaces import enter
 from testbed.engines.mininet.shape import port_counters, shape
 from testbed.network.plan import Plan
@@ -98,21 +98,20 @@ def carry_out(order: dict[str, Any], results: Path, say: Say) -> None:
     run = from_plain(RunSpec, order["run"])
     plan = from_plain(Plan, order["plan"])
     records = results / "records"
+    widen_tcp_memory()
     net = build(plan)
     shape(net, plan)
     stage("built")
-    fidelity = {"faults": []}  # TEMP
+    fidelity = measure(net, plan)
     (results / "fidelity.json").write_text(json.dumps(fidelity, indent=1) + "\n")
-    stage("probed", faults=fidelity["faults"])
-    if fidelity["faults"] and not order["keep_going"]:
-        raise RunFailed("the network is not what the file says: " + "; ".join(fidelity["faults"][:5]))
+    stage("probed")
+    if (faults := fidelity["degraded"]) and not order["keep_going"]:
+        raise RunFailed(f"the network is not what the file says ({len(faults)} faults): {'; '.join(faults[:5])}")
     crew = _fork(run, plan, net, records, order)
-    stage("built",n="forked")
     crew.expect("listening")
-    stage("built",n="listening")
     crew.tell("connect")
     crew.expect("ready")
-    stage("built",n="ready")
+    stage("ready")
     start = np.ceil(time.monotonic() + 1.0)
     crew.tell(repr(float(start)))
     stage("training")

@@ -22,7 +22,7 @@ from testbed.spec.run import RunSpec, to_plain
 from testbed.workload.models import dimension
 
 _STATES: dict[str, State] = {
-    "booted": "booting", "built": "probing", "probed": "probing", "training": "training",
+    "booted": "booting", "built": "probing", "probed": "probing", "ready": "probing", "training": "training",
     "progress": "training", "done": "evaluating",
 }  # fmt: skip
 
@@ -58,11 +58,7 @@ class SupervisedRun:
                 "run": to_plain(run), "plan": to_plain(plan(run.network, run.tcp)), "dimension": size,
                 "results": str(folder.path.resolve()), "keep_going": keep_going,
             }  # fmt: skip
-            path = self._guest.folder / "order.json"
-            path.write_text(json.dumps(order))
-            self._guest.boot(
-                kernel, intro, run.seed, ["-m", "testbed.engines.virtual.init", str(path)]
-            )
+            self._guest.boot(kernel, "run", order, run.seed, intro)
         finally:
             os.close(intro.ring)
             os.close(intro.answer)
@@ -117,7 +113,8 @@ class SupervisedRun:
     def _conclude(self) -> None:
         """The guest is gone: a failure if it did not say so before, else wait for the evaluation."""
         if not self._said_done:
-            self.fail("the guest ended without a word", self._guest.tail())
+            panic = [line for line in self._guest.tail().splitlines() if line.startswith("Kernel panic")]
+            self.fail(f"the guest's kernel stopped: {panic[0]}" if panic else "the guest ended without a word")
         elif self._unfinished == 0:
             self._collect()
             self._folder.finish()

@@ -65,7 +65,7 @@ def main() -> int:
         print(f"{STEP:<12} interrupted; the next `make setup` builds it anew", file=sys.stderr)
         return 130
     state = "up to date" if ready else "built"
-    print(f"{STEP:<12} {state:<12} {time.monotonic() - began:6.1f} s  {path}")
+    print(f"{STEP:<12} {state:<12} {time.monotonic() - began:8.1f} s  {path}")
     return 0
 
 
