@@ -122,8 +122,10 @@ class VirtualEngine:
         self, running: dict[str, SupervisedRun], waiting: list[tuple[RunSpec, RunFolder]], reason: str
     ) -> None:
         for supervised in running.values():
-            supervised.fail(reason)
-            supervised.close()
+            try:
+                supervised.fail(reason)
+            finally:
+                supervised.close()
         for run, folder in waiting:
             folder.fail(f"not started: {reason}")
             self._show(Progress(run.algorithm.label, run.seed, "failed", detail=reason))
