@@ -90,7 +90,11 @@ class VirtualEngine:
         folder: RunFolder,
     ) -> None:
         name = f"{run.algorithm.label}-{run.seed}"
-        supervised = SupervisedRun(name, run, folder, self._show, processes=len(service.sockets))
+        taken = [other.core for other in running.values()]
+        core = min(sorted(os.sched_getaffinity(0)), key=taken.count)
+        supervised = SupervisedRun(
+            name, run, folder, self._show, processes=len(service.sockets), core=core
+        )
         running[name] = supervised
         supervised.boot(self._kernel, service, keep_going=self._keep_going)
         selector.register(supervised.pidfd, selectors.EVENT_READ, supervised)

@@ -63,8 +63,9 @@ def python_path() -> str:
 class Guest:
     """A booting or running guest."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, core: int | None = None) -> None:
         self.name = name
+        self._core = core
         self.folder = Path(tempfile.mkdtemp(prefix="wan-testbed-", dir=temporary_root()))
         self.console = self.folder / "console"
         self._read = 0
@@ -82,7 +83,8 @@ class Guest:
             self._process = subprocess.Popen(
                 [*self._command(kernel), "con0=null,fd:1", *shared, *self._first_process(task, order)],
                 pass_fds=[intro.ring, intro.answer] if intro else [], stdin=subprocess.DEVNULL, stdout=console,
-                stderr=subprocess.STDOUT, process_group=0, preexec_fn=_die_with_parent, env=self._environment(seed),
+                stderr=subprocess.STDOUT, process_group=0, preexec_fn=self._before_exec,
+                env=self._environment(seed),
             )  # fmt: skip
 
     def interact(self, kernel: Path, task: str, order: dict[str, Any], seed: int) -> int:
@@ -92,7 +94,7 @@ class Guest:
         try:
             return subprocess.run(
                 command, env=self._environment(seed), stderr=subprocess.DEVNULL,
-                preexec_fn=_die_with_parent, check=False,
+                preexec_fn=self._before_exec, check=False,
             ).returncode  # fmt: skip
         finally:
             if saved is not None:  # the guest's console leaves the terminal raw
@@ -105,6 +107,16 @@ class Guest:
             # The seeded generator counts as entropy, or the first draw would wait for the kernel to gather some.
             "random.trust_cpu=on", "random.trust_bootloader=on", f"uml_dir={self.folder}", "umid=guest",
         ]  # fmt: skip
+
+    def _before_exec(self) -> None:
+        """Run in the child: a guest must not outlive the command, even one that is killed.
+
+        A guest has one processor, and its kernel and processes take turns. Held to one core they are a
+        third faster, because no turn has to wake another core.
+        """
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if self._core is not None:
+            os.sched_setaffinity(0, {self._core})
 
     def _environment(self, seed: int) -> dict[str, str]:
         return {"TMPDIR": str(self.folder), "UML_RANDOM_SEED": str(SEED + seed), "PATH": FIXED["PATH"]}
@@ -156,8 +168,3 @@ class Guest:
         code = self._process.wait(10) if self._process is not None else None
         shutil.rmtree(self.folder, ignore_errors=True)
         return code
-
-
-def _die_with_parent() -> None:
-    """Run in the child: a guest must not outlive the command, even one that is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -31,12 +31,20 @@ class SupervisedRun:
     """A run under way. The engine calls `follow` often and `close` once it is `finished`."""
 
     def __init__(
-        self, name: str, run: RunSpec, folder: RunFolder, show: Callable[[Progress], None], processes: int
+        self,
+        name: str,
+        run: RunSpec,
+        folder: RunFolder,
+        show: Callable[[Progress], None],
+        *,
+        processes: int,
+        core: int,
     ) -> None:
         self.finished = False
         self.pidfd = -1
         self._name, self._run, self._folder, self._show = name, run, folder, show
-        self._guest = Guest(name)
+        self.core = core
+        self._guest = Guest(name, core)
         self._began = self._spoke = time.monotonic()
         self._state: State = "booting"
         self._time, self._sent, self._accuracy = 0.0, 0, None
