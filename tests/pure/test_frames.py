@@ -29,7 +29,7 @@ def test_what_is_packed_is_unpacked(tag: str, version: int, sent: float, meta: d
 
 def test_the_header_is_32_bytes_in_the_order_of_the_docstring() -> None:
     raw = pack("ab", 7, 1.5, None, np.zeros(3, np.float32))
-    assert raw == b"wan1" + struct.pack("<HHqdq", 2, 0, 7, 1.5, 12) + b"ab"
+    assert raw == b"wan1" + struct.pack("<HHqdq", 2, 0, 7, 1.5, 12) + b"ab" + bytes(14)
     assert HEADER.size == 32
 
 
@@ -87,6 +87,37 @@ def test_vectors_and_words_cross_whole_and_in_order(addresses: dict[str, str]) -
         assert [head.version for head, _ in bulk] == list(range(len(sizes)))
         assert all(got.tobytes() == sent.tobytes() for (_, got), sent in zip(bulk, vectors, strict=True))
         assert [head.meta["k"] for head, _ in words] == list(range(5))
+
+    asyncio.run(asyncio.wait_for(talk(), 20))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([50_000] * 6, id="always the same"),
+        pytest.param([50_000, 50_000, 50_000, 7, 0, 7, 50_000, 50_000, 50_000], id="shorter, then longer"),
+        pytest.param([50_000, 49_999] * 5, id="two sizes in turn"),
+        pytest.param([50_000, 50_000, 400_000, 400_000, 400_000, 50_000], id="longer, then shorter"),
+        pytest.param([300, 300, 300, 300, 5], id="small ones"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_no_frame_is_left_waiting(addresses: dict[str, str], sizes: list[int], at_once: bool) -> None:
+    # A receiver waits for as many bytes as the last frames had; a shorter one must wake it all the same.
+    async def talk() -> None:
+        a, b = Party("a", addresses), Party("b", addresses)
+        await b.transport.listen()
+        sending = []
+        for number, size in enumerate(sizes):
+            vector = np.full(size, number, np.float32)
+            sending.append(asyncio.ensure_future(a.transport.send("b", pack("x", number, 0, None, vector), vector)))
+            if not at_once:
+                _, head, got = await b.came.get()
+                assert head.version == number and got.tobytes() == vector.tobytes()
+        for number, size in enumerate(sizes if at_once else []):
+            _, head, got = await b.came.get()
+            assert head.version == number and got.tobytes() == np.full(size, number, np.float32).tobytes()
+        await asyncio.gather(*sending)
 
     asyncio.run(asyncio.wait_for(talk(), 20))
 
