@@ -61,6 +61,4 @@ class FedAvg(Algorithm[Hyper]):
         while True:
             pulled = await node.recv("model", node.server)
             trained = await node.train(pulled.vector, self.hyper.local_steps)
-            await node.send(
-                node.server, "trained", trained, version=pulled.version, meta={"samples": node.samples}
-            )
+            await node.send(node.server, "trained", trained, version=pulled.version, meta={"samples": node.samples})

@@ -12,7 +12,7 @@ lives on the server.
 
 from itertools import count
 
-from testbed.api import Algorithm, MomentumSGD, NoHyper, Node, weighted_mean
+from testbed.api import Algorithm, MomentumSGD, Node, NoHyper, weighted_mean
 
 
 class SSGD(Algorithm[NoHyper]):

@@ -139,9 +139,7 @@ class Node(Protocol):
         """Send the same message to several peers side by side."""
         ...
 
-    async def gather(
-        self, tag: str, senders: Sequence[str], *, deadline: float | None = None
-    ) -> list[Message]:
+    async def gather(self, tag: str, senders: Sequence[str], *, deadline: float | None = None) -> list[Message]:
         """One message of that tag from each sender, in the order of `senders` whatever comes first."""
         ...
 

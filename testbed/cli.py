@@ -43,7 +43,8 @@ def run(
     at_once: Annotated[int | None, typer.Option(min=1, help="Guests side by side; default: one per core.")] = None,
     limit: Annotated[float, typer.Option(min=1, help="Seconds of this machine that one run may take.")] = 3600,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Train even if the network measures outside its tolerance; marked.")
+        bool,
+        typer.Option("--keep-going", help="Train even if the network measures outside its tolerance; marked."),
     ] = False,
 ) -> None:
     """Run every algorithm and seed of an experiment, then compare them. Finished runs are kept."""

@@ -39,9 +39,7 @@ def table(summary: Summary) -> Table:
 def _row(one: AlgorithmSummary, horizon: float) -> list[Text]:
     """One algorithm's cells, in the order of the headings."""
     accuracy, shares = one.accuracy, one.shares
-    end = (
-        [NOTHING] if accuracy is None else [percent(accuracy.middle, 1), *accuracy_notes(accuracy, one.seeds)]
-    )
+    end = [NOTHING] if accuracy is None else [percent(accuracy.middle, 1), *accuracy_notes(accuracy, one.seeds)]
     return [
         _cell(Text(one.algorithm, style="bold"), f"{one.seeds} seed{'s' if one.seeds != 1 else ''}"),
         _cell(Text(seconds(one.time.middle, horizon), style="bold"), *time_notes(one, horizon)),
@@ -49,9 +47,7 @@ def _row(one: AlgorithmSummary, horizon: float) -> list[Text]:
         _cell(Text(_megabytes(one.payload_to_target)), f"of {_megabytes(one.payload)}"),
         _cell(Text(_count(one.rounds)), _count(one.samples)),
         _cell(Text(end[0]), *end[1:]),
-        _cell(
-            Text(NOTHING if shares is None else "/".join(f"{100 * s:.0f}" for s in shares.values()) + " %")
-        ),
+        _cell(Text(NOTHING if shares is None else "/".join(f"{100 * s:.0f}" for s in shares.values()) + " %")),
     ]
 
 

@@ -76,9 +76,7 @@ def sent_until(messages: pd.DataFrame, times: npt.NDArray[np.float64]) -> npt.ND
     return done
 
 
-def mean_curve(
-    steps: pd.DataFrame, grid: npt.NDArray[np.float64] | None = None, over: str = "time"
-) -> pd.DataFrame:
+def mean_curve(steps: pd.DataFrame, grid: npt.NDArray[np.float64] | None = None, over: str = "time") -> pd.DataFrame:
     """Every algorithm's curve over its seeds: columns algorithm, <over>, mean, low, high, seeds.
 
     All seeds are read at the same points of `grid`, each holding its last value; without a grid these

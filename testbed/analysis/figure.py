@@ -84,9 +84,7 @@ def time_to_accuracy(results: Results, baseline: str | None = None) -> Figure:
 def _styles(labels: list[str]) -> dict[str, Style]:
     """A style per label that does not depend on who wins."""
     count = len(COLOURS)
-    return {
-        label: Style(COLOURS[i % count], DASHES[i // count % len(DASHES)]) for i, label in enumerate(labels)
-    }
+    return {label: Style(COLOURS[i % count], DASHES[i // count % len(DASHES)]) for i, label in enumerate(labels)}
 
 
 def _curve(axes: Axes, curve: pd.DataFrame, over: str, style: Style) -> None:
@@ -98,9 +96,7 @@ def _curve(axes: Axes, curve: pd.DataFrame, over: str, style: Style) -> None:
     axes.step(at, mean, where="post", color=style.colour, linestyle=style.dash, linewidth=1.5)
 
 
-def _over_time(
-    axes: Axes, steps: pd.DataFrame, summary: Summary, styles: dict[str, Style], results: Results
-) -> None:
+def _over_time(axes: Axes, steps: pd.DataFrame, summary: Summary, styles: dict[str, Style], results: Results) -> None:
     """Left panel: accuracy over time, the target, when it was reached, and every line's name."""
     horizon = summary.horizon
     ends = {}

@@ -15,6 +15,7 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from testbed.compute.queue import Evaluation, Snapshot, answer, evaluate
@@ -96,10 +97,8 @@ class ComputeProcess:
             self._leaving.add(guest.name)
             return
         answer(guest.objective, guest.slots[struct.unpack("I", raw)[0]], guest.name, self._waiting)
-        try:
+        with suppress(BrokenPipeError):  # the guest is gone; its ring tells so next
             os.write(guest.answer, raw)
-        except BrokenPipeError:
-            pass  # the guest is gone; its ring tells so next
 
     def _evaluate_a_slice(self) -> None:
         if self._current is None and self._waiting:
@@ -122,10 +121,8 @@ class ComputeProcess:
 def main() -> None:
     """Serve over the inherited socket."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    try:
+    with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):  # the parent ended; so do we
         ComputeProcess(control).run()
-    except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        pass  # the parent ended; so do we
 
 
 if __name__ == "__main__":

@@ -43,9 +43,7 @@ class ComputeService:
         for _ in range(processes):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             command = [sys.executable, "-m", "testbed.compute.process", str(theirs.fileno())]
-            child = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL
-            )
+            child = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)
             theirs.close()
             self._sockets.append(ours)
             self._children.append(child)

@@ -86,10 +86,7 @@ def schema(table: str) -> Any:
     import pyarrow as pa
 
     return pa.schema(
-        [
-            pa.field(name, pa.type_for_alias(kind), nullable=kind == "float64")
-            for name, kind in TABLES[table].items()
-        ]
+        [pa.field(name, pa.type_for_alias(kind), nullable=kind == "float64") for name, kind in TABLES[table].items()]
     )
 
 

@@ -36,7 +36,7 @@ class Expectation:
 
     @property
     def length(self) -> int:
-        """bytes that the next frame has at least, unless it is announced as shorter; 0 for no idea."""
+        """Bytes that the next frame has at least, unless it is announced as shorter; 0 for no idea."""
         return min(self._length, LARGEST_WAKE)
 
     def saw(self, length: int) -> None:
@@ -124,7 +124,7 @@ class Incoming(asyncio.BufferedProtocol):
 
     def _begin_body(self, head: Head, begin: int, have: int, length: int) -> None:
         self._vector = np.empty(head.payload // 4, np.float32)
-        self._body = memoryview(self._vector).cast("B")
+        self._body = self._vector.data.cast("B")
         self._body[:have] = self._buffer[begin : begin + have]
         self._head, self._received, self._length = head, have, length
 
@@ -162,7 +162,7 @@ class Incoming(asyncio.BufferedProtocol):
         """Nothing of the next vector is here yet: wait for a whole frame if its length is known."""
         length = self._expectation.length
         if length and not self._filled and self._expectation.count not in self._short:
-            self._buffer = memoryview(np.empty(length, np.uint8))
+            self._buffer = np.empty(length, np.uint8).data
         elif not self._filled:
             self._buffer, length = self._scratch, 1
         else:

@@ -60,7 +60,7 @@ class ExactSelector(selectors.EpollSelector):
             self.now = time.monotonic()
         if count < 0:
             error = ctypes.get_errno()
-            raise InterruptedError(error, os.strerror(error)) if error == 4 else OSError(error, os.strerror(error))
+            raise (InterruptedError(error, os.strerror(error)) if error == 4 else OSError(error, os.strerror(error)))
         return list(self._ready(_EVENT.iter_unpack(self._events.raw[: _EVENT.size * count])))
 
     def _ready(self, events: Iterable[tuple[int, ...]]) -> Iterable[tuple[selectors.SelectorKey, int]]:

@@ -38,7 +38,7 @@ class NetworkNode:
     def __init__(self, run: RunSpec, place: Place, slots: Sequence[Slot], journal: Journal) -> None:
         self.name, self.role, self.rank = place.name, place.role, place.rank
         self.server = place.server
-        self.workers = run.network.workers
+        self.workers: Sequence[str] = run.network.workers
         self.batch = run.workload.batch
         self.lr, self.momentum = run.workload.lr, run.workload.momentum
         self.rng = node_stream(run.seed, place.number)
@@ -147,9 +147,7 @@ class NetworkNode:
         waiting = self.mailbox.wait(tag, sender)
         with self._span("recv", sender or ""):
             return await (
-                waiting
-                if deadline is None
-                else self._by(deadline, waiting, f"{tag!r} from {sender or 'anyone'}")
+                waiting if deadline is None else self._by(deadline, waiting, f"{tag!r} from {sender or 'anyone'}")
             )
 
     async def broadcast(
@@ -160,9 +158,7 @@ class NetworkNode:
             # Side by side: a peer whose connection is full must not hold up the others.
             await asyncio.gather(*(self.transport.send(peer, head, vector) for peer in peers))
 
-    async def gather(
-        self, tag: str, senders: Sequence[str], *, deadline: float | None = None
-    ) -> list[Message]:
+    async def gather(self, tag: str, senders: Sequence[str], *, deadline: float | None = None) -> list[Message]:
         async def all_of_them() -> list[Message]:
             return [await self.recv(tag, sender) for sender in senders]
 
@@ -194,6 +190,4 @@ class NetworkNode:
             yield
         finally:
             if (end := self.now()) > begun:
-                self._journal.write(
-                    "spans", node=self.name, phase=phase, peer=peer, start=begun, end=end, bytes=size
-                )
+                self._journal.write("spans", node=self.name, phase=phase, peer=peer, start=begun, end=end, bytes=size)

@@ -23,7 +23,6 @@ from testbed.runtime.node import NetworkNode, Place
 from testbed.runtime.transport import Transport
 from testbed.spec.run import RunSpec
 
-
 LAST_MOMENT = 1e-3
 """seconds before the horizon in which a peer's end is no failure: they all end there, one by one."""
 
@@ -82,9 +81,7 @@ async def _live(around: Surroundings, place: Place, pipes: Pipes) -> None:
     journal = Journal(around.records, place.name)
     try:
         node = NetworkNode(around.run, place, around.slots, journal)
-        node.transport = Transport(
-            place.name, around.addresses, around.run.tcp, node.deliver, node.mailbox.lose
-        )
+        node.transport = Transport(place.name, around.addresses, around.run.tcp, node.deliver, node.mailbox.lose)
         await node.transport.listen()
         _say(pipes, place, "listening")
         await _read_line(pipes.down)

@@ -55,7 +55,7 @@ class Outgoing:
         so it closes the connection.
         """
         async with self._turn:
-            body = memoryview(vector).cast("B") if vector is not None and vector.size else memoryview(b"")
+            body = vector.data.cast("B") if vector is not None and vector.size else memoryview(b"")
             if words is not None and len(head) + len(body) < self._expectation.length:
                 await words.send(pack(SHORT, self._expectation.count, 0.0, None, None), None)
             whole = False

@@ -6,7 +6,7 @@ step=packages
 . "$(dirname "$0")/steps.sh"
 
 # the network: Mininet, its bridge and switch, and the tools it calls
-PACKAGES="mininet iproute2 bridge-utils ethtool openvswitch-switch"
+PACKAGES="mininet iproute2 iputils-ping bridge-utils ethtool openvswitch-switch"
 # the data that the experiments train on
 PACKAGES="$PACKAGES dataset-fashion-mnist"
 # the kernel's source and what builds it; bzip2 because Ubuntu packs the source with it

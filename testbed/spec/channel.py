@@ -90,9 +90,7 @@ class TwoWay(ChannelSection):
         missing = [name for name in ("rate", "delay") if name not in values]
         if missing:
             place = (key,) if own else ()
-            raise refusals(
-                ((*place, name), f"is missing; write it like {_SAMPLES[name]}.") for name in missing
-            )
+            raise refusals(((*place, name), f"is missing; write it like {_SAMPLES[name]}.") for name in missing)
         faulty = (key,) if own and {"jitter", "queue"} & override.keys() else ()
         return built(values, *faulty)
 

@@ -181,13 +181,9 @@ class Experiment(Section):
         PlainValidator(_topology),
         Field(examples=[f"{{preset: star, workers: 8, links: {UP_DOWN}}}"]),
     ]
-    workload: Annotated[
-        WorkloadSection, Field(examples=["{data: fashion-mnist, model: mlp, batch: 32, lr: 0.1}"])
-    ]
+    workload: Annotated[WorkloadSection, Field(examples=["{data: fashion-mnist, model: mlp, batch: 32, lr: 0.1}"])]
     compute: Annotated[ComputeSection, Field(examples=["{step: 40 ms}"])]
-    algorithms: Annotated[
-        tuple[AlgorithmChoice, ...], PlainValidator(_choices), Field(examples=["[ssgd, fedavg]"])
-    ]
+    algorithms: Annotated[tuple[AlgorithmChoice, ...], PlainValidator(_choices), Field(examples=["[ssgd, fedavg]"])]
     seeds: Annotated[tuple[int, ...], PlainValidator(_seeds), Field(examples=["[1, 2, 3]"])] = (1,)
     horizon: Annotated[HorizonSection, Field(examples=["{time: 120 s, evaluate_every: 2 s, target: 80 %}"])]
     engine: Annotated[Literal["virtual"], Field(examples=["virtual"])] = "virtual"
@@ -210,9 +206,7 @@ class Experiment(Section):
 
     @field_validator("algorithms")
     @classmethod
-    def _fit_the_network(
-        cls, chosen: tuple[AlgorithmChoice, ...], info: ValidationInfo
-    ) -> tuple[AlgorithmChoice, ...]:
+    def _fit_the_network(cls, chosen: tuple[AlgorithmChoice, ...], info: ValidationInfo) -> tuple[AlgorithmChoice, ...]:
         if "network" not in info.data or info.data["network"].network.server is not None:
             return chosen
         known = Context.of(info).catalogue.algorithms
@@ -250,7 +244,5 @@ def _mapping(document: Document) -> dict[str, Any]:
     if isinstance(document.value, dict):
         return document.value
     what = "is empty" if document.value is None else f"holds {shown(document.value)}, not keys and values"
-    keys = ", ".join(
-        name for name, field in Experiment.model_fields.items() if field.is_required() and name != "name"
-    )
+    keys = ", ".join(name for name, field in Experiment.model_fields.items() if field.is_required() and name != "name")
     raise SpecError([Fault(document.file, document.line(()), (), f"{what}; write the keys {keys}.")])

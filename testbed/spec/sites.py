@@ -16,9 +16,7 @@ from testbed.spec.tcp import TcpSection
 LONGEST_NAME = 10
 """characters of a site or host; "-eth12" follows, and Linux allows an interface fifteen in all."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_NAME_RULE = (
-    f'use {LONGEST_NAME} characters or fewer: small letters, digits, hyphens, a letter first, like "paris".'
-)
+_NAME_RULE = f'use {LONGEST_NAME} characters or fewer: small letters, digits, hyphens, a letter first, like "paris".'
 
 T = TypeVar("T")
 
@@ -58,9 +56,7 @@ class Sites(Section):
 
     @field_validator("links")
     @classmethod
-    def _links_join_sites(
-        cls, links: tuple[JoiningLink, ...], info: ValidationInfo
-    ) -> tuple[JoiningLink, ...]:
+    def _links_join_sites(cls, links: tuple[JoiningLink, ...], info: ValidationInfo) -> tuple[JoiningLink, ...]:
         sites: dict[str, SiteSection] | None = info.data.get("sites")
         if sites is None:
             return links
@@ -74,9 +70,7 @@ class Sites(Section):
                 findings.append((place, f'joins "{link.between[0]}" to itself; name two sites.'))
             elif ends in seen:
                 a, b = link.between
-                findings.append(
-                    (place, f'"{a}" and "{b}" are joined by links[{seen[ends]}] already; keep one.')
-                )
+                findings.append((place, f'"{a}" and "{b}" are joined by links[{seen[ends]}] already; keep one.'))
             seen.setdefault(ends, number)
         return _passed(links, findings or _apart(list(sites), links))
 
@@ -90,9 +84,7 @@ class Sites(Section):
 
     @field_validator("workers")
     @classmethod
-    def _workers_are_hosts(
-        cls, workers: tuple[str, ...] | None, info: ValidationInfo
-    ) -> tuple[str, ...] | None:
+    def _workers_are_hosts(cls, workers: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
         sites = info.data.get("sites")
         if workers is None or sites is None:
             return workers

@@ -81,7 +81,8 @@ def _fashion_mnist() -> Data:
     if missing := _fashion_missing():
         raise DataMissing(missing)
     # Mean and deviation are the published ones of the training set.
-    return Data("fashion-mnist", *(_decoded(path) for path in FASHION_FILES), scale=255, mean=0.2860, deviation=0.3530)
+    images, labels, test_images, test_labels = (_decoded(path) for path in FASHION_FILES)
+    return Data("fashion-mnist", images, labels, test_images, test_labels, 255, mean=0.2860, deviation=0.3530)
 
 
 def _digits() -> Data:

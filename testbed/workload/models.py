@@ -38,9 +38,7 @@ def _mlp(data: Source) -> nn.Module:
     from torch import nn
 
     inputs = data.height * data.width
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, data.classes)
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, data.classes))
 
 
 def _lenet_side(size: int) -> int:

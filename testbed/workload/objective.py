@@ -56,7 +56,7 @@ class Objective:
         self._grad.zero_()
         labels = torch.from_numpy(self.data.train_labels[chosen].astype(np.int64))
         loss = self._loss(self._net(self._inputs(self.data.train_images[chosen])), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if self.workload.weight_decay:  # the L2 term belongs to the objective, whoever takes the step
             self._grad.add_(self._flat, alpha=self.workload.weight_decay)
         value = float(loss.detach())

@@ -39,8 +39,7 @@ def told(folder: Path, times: dict[str, list[float | None]], baseline: str | Non
         ),
         (
             {"a": [24.0, 24.0], "b": [None, None]},
-            "a reaches 80 % first: 24.0 s (24.0 to 24.0), "
-            "more than 5.00x faster than b (not there within 120 s).",
+            "a reaches 80 % first: 24.0 s (24.0 to 24.0), more than 5.00x faster than b (not there within 120 s).",
         ),
         (
             {"a": [20.0], "b": [60.0]},

@@ -98,6 +98,4 @@ def test_updates_from_many_threads() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(line[:13] for line in stream.getvalue().splitlines()) == [
-        f"fedavg seed {seed}" for seed in range(8)
-    ]
+    assert sorted(line[:13] for line in stream.getvalue().splitlines()) == [f"fedavg seed {seed}" for seed in range(8)]

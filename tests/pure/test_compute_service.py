@@ -103,7 +103,13 @@ def test_snapshots_are_evaluated_and_the_end_is_told(service: ComputeService, ke
     said = heard(service)
     row = next(one for one in said if "accuracy" in one)
     labels = Objective(WORKLOAD, 2, 3).data.test_labels
-    assert (row["guest"], row["node"], row["time"], row["version"], row["samples"]) == ("g", "server", 12.5, 7, 56)
+    assert (row["guest"], row["node"], row["time"], row["version"], row["samples"]) == (
+        "g",
+        "server",
+        12.5,
+        7,
+        56,
+    )
     assert row["loss"] == pytest.approx(np.log(10), abs=1e-6)
     assert row["accuracy"] == np.mean(labels == 0)
     assert [one["guest"] for one in said if "finished" in one] == ["g", "g"]

@@ -124,9 +124,7 @@ def test_algorithms_in_every_form(tmp_path: Path) -> None:
     )
     assert load(tmp_path, FILE.replace("[ssgd]", entries)).algorithms == (
         AlgorithmChoice("ssgd", "ssgd"),
-        AlgorithmChoice(
-            "fedavg", "fedavg", {"local_steps": 5, "fraction": 1.0, "groups": [1, 2], "patience": None}
-        ),
+        AlgorithmChoice("fedavg", "fedavg", {"local_steps": 5, "fraction": 1.0, "groups": [1, 2], "patience": None}),
         AlgorithmChoice("fedavg", "fedavg-50", {"local_steps": 50}),
         AlgorithmChoice("gossip", "gossip"),
     )
@@ -262,11 +260,7 @@ def test_an_algorithm_with_a_server_needs_one_in_the_network(tmp_path: Path) -> 
 
 
 def test_all_faults_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
-    text = (
-        FILE.replace("80 %", "80")
-        .replace("10 Mbit/s", "10")
-        .replace("[ssgd]", "[sgd, {fedavg: {a: 1, b: 2}}]")
-    )
+    text = FILE.replace("80 %", "80").replace("10 Mbit/s", "10").replace("[ssgd]", "[sgd, {fedavg: {a: 1, b: 2}}]")
     text = text.replace("lr: 0.1", "lr: -1, lr: 3") + "[1]: 2\n"
     lines = [fault.split(" ")[0] for fault in faults(tmp_path, text)]
     assert lines[:3] == ["small.yaml:4:", "small.yaml:5:", "small.yaml:5:"]
@@ -347,9 +341,7 @@ def test_a_run_survives_its_spec_yaml(tmp_path: Path) -> None:
     assert read_spec_yaml(write_spec_yaml(run)) == run
 
 
-AWKWARD = st.sampled_from(
-    ["no", "1..3", "012", "1e3", "null", "a: b", "# x", " x ", "\u00fc", "'", "-", "x\ny", "1_0"]
-)
+AWKWARD = st.sampled_from(["no", "1..3", "012", "1e3", "null", "a: b", "# x", " x ", "\u00fc", "'", "-", "x\ny", "1_0"])
 
 
 @UNHURRIED

@@ -52,9 +52,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     patch = tmp_path / "guest.patch"
     patch.write_text("--- a/note\n+++ b/note\n@@ -1 +1 @@\n-old\n+new\n")
     monkeypatch.setattr(build, "PATCH", patch)
-    made = Recipe(
-        Source("linux-source-0", "0", tmp_path / "linux-source-0.tar"), FRAGMENT.read_text(), "", "gcc"
-    )
+    made = Recipe(Source("linux-source-0", "0", tmp_path / "linux-source-0.tar"), FRAGMENT.read_text(), "", "gcc")
     monkeypatch.setattr(build, "read_recipe", lambda: made)
     return made
 

@@ -15,9 +15,7 @@ UNHURRIED = settings(deadline=None)
 
 
 def test_words_and_numbers_are_those_of_yaml_1_2() -> None:
-    document = parse(
-        "a: no\nb: on\nc: 010\nd: 0x1f\ne: 1e3\nf: true\ng:\nh: 2024-01-01\ni: 1..3\n7: ~\n", "x"
-    )
+    document = parse("a: no\nb: on\nc: 010\nd: 0x1f\ne: 1e3\nf: true\ng:\nh: 2024-01-01\ni: 1..3\n7: ~\n", "x")
     assert document.value == {
         "a": "no", "b": "on", "c": 10, "d": 31, "e": 1000.0, "f": True, "g": None,
         "h": "2024-01-01", "i": "1..3", "7": None,

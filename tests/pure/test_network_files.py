@@ -32,9 +32,7 @@ def test_one_mapping_serves_all_links_of_a_star() -> None:
 
 
 def test_a_list_of_links_tells_the_number_of_workers() -> None:
-    network = drawn(
-        "preset: star\nlinks:\n- {rate: 1 Mbit/s, delay: 1 ms}\n- {rate: 2 Mbit/s, delay: 2 ms}"
-    ).network
+    network = drawn("preset: star\nlinks:\n- {rate: 1 Mbit/s, delay: 1 ms}\n- {rate: 2 Mbit/s, delay: 2 ms}").network
     assert [link.backward.rate for link in network.links] == [1e6, 2e6]
 
 

@@ -100,7 +100,7 @@ def test_evaluation_in_slices_adds_up() -> None:
 
 def test_a_loss_that_is_not_finite_says_what_may_help() -> None:
     one = Objective(WORKLOAD, workers=1, seed=1)
-    with pytest.raises(NotFinite, match="a smaller lr than 0.05"):
+    with pytest.raises(NotFinite, match=r"a smaller lr than 0\.05"):
         one.gradient(np.full(one.dimension, np.inf, np.float32), 0, 0)
 
 

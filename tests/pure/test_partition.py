@@ -45,6 +45,13 @@ def test_a_batch_is_a_function_of_its_number() -> None:
 def test_streams_of_other_places_and_purposes_differ() -> None:
     draws = {
         float(rng.random())
-        for rng in (stream(1, 0), stream(1, 1), stream(2, 0), stream(1, 0, 0), stream(1, 0, 1), node_stream(1, 0))
+        for rng in (
+            stream(1, 0),
+            stream(1, 1),
+            stream(2, 0),
+            stream(1, 0, 0),
+            stream(1, 0, 1),
+            node_stream(1, 0),
+        )
     }
     assert len(draws) == 6

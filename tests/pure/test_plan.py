@@ -74,8 +74,7 @@ def test_forwarding_reaches_every_host_with_the_promised_delay_and_rate(network:
     }
     for expected in planned.expectations:
         there, back = (
-            walk(planned, *pair)
-            for pair in ((expected.source, expected.target), (expected.target, expected.source))
+            walk(planned, *pair) for pair in ((expected.source, expected.target), (expected.target, expected.source))
         )
         passed = [ports.get(name, Channel()) for name in there + back]
         round_trip = routes.round_trip(network, expected.source, expected.target)
@@ -165,9 +164,7 @@ def test_single_losses_need_single_packets() -> None:
 def test_awkward_names_become_short_interfaces() -> None:
     name = "a-rather-long-host-name"
     sites = (Site("São Paulo/1", (name,)), Site("São Paulo 1", ("h",)))
-    planned = plan(
-        Network("n", sites, (Link(sites[0].name, sites[1].name, Channel(), Channel()),), ()), Tcp()
-    )
+    planned = plan(Network("n", sites, (Link(sites[0].name, sites[1].name, Channel(), Channel()),), ()), Tcp())
     assert planned.wires[0].b.interface == "h0-eth0"
     assert len({router.name for router in planned.routers}) == 2
     assert all(router.name.isidentifier() and router.name.isascii() for router in planned.routers)

@@ -33,9 +33,7 @@ def test_runs_that_are_not_done_are_listed_with_their_reason(tmp_path: Path) -> 
     MadeUp("fedavg", 1, [(1.0, 0.5)]).write(tmp_path)
     RunFolder.of(tmp_path, run_spec("fedavg", 2)).fail("w3 is lost: reset\n\nconsole:\n...")
     RunFolder.of(tmp_path, run_spec("ssgd", 1)).begin(run_spec("ssgd", 1), {})
-    results = load_results(
-        tmp_path, "demo", expected=[("ssgd", 1), ("fedavg", 1), ("fedavg", 2), ("easgd", 1)]
-    )
+    results = load_results(tmp_path, "demo", expected=[("ssgd", 1), ("fedavg", 1), ("fedavg", 2), ("easgd", 1)])
     assert results.algorithms == ["ssgd", "fedavg", "easgd"]
     assert results.lost[["algorithm", "seed", "state"]].values.tolist() == [
         ["ssgd", 1, "unfinished"],

@@ -68,9 +68,7 @@ class LocalNode:
         for peer in peers:
             await self.send(peer, tag, vector, version=version)
 
-    async def gather(
-        self, tag: str, senders: Sequence[str], *, deadline: float | None = None
-    ) -> list[Message]:
+    async def gather(self, tag: str, senders: Sequence[str], *, deadline: float | None = None) -> list[Message]:
         return [await self.recv(tag, sender) for sender in senders]
 
     def snapshot(self, model: Vector, version: int) -> None:

@@ -65,9 +65,7 @@ def test_fedavg_with_one_local_step_equals_ssgd() -> None:
     # 1,438 training samples over 2 workers: equal parts, so all weights are equal.
     fedavg = run_locally(FedAvg(FedAvgHyper(local_steps=1)), objective(workers=2), versions=15)
     ssgd = run_locally(SSGD(NoHyper()), objective(workers=2), versions=15)
-    np.testing.assert_allclose(
-        fedavg["server"].snapshots[14][1], ssgd["server"].snapshots[14][1], rtol=0, atol=1e-5
-    )
+    np.testing.assert_allclose(fedavg["server"].snapshots[14][1], ssgd["server"].snapshots[14][1], rtol=0, atol=1e-5)
 
 
 def test_fedavg_with_one_worker_is_plain_sgd() -> None:

@@ -20,9 +20,7 @@ def main(path: str, samples: str = "30", size: str = "0") -> None:
     net = build(plan)
     shape(net, plan)
     trips = probe.round_trips(net, plan, int(samples))
-    flows = tuple(
-        probe.goodput(net, plan, e.source, e.target, int(size) or None) for e in probe.witnesses(plan)
-    )
+    flows = tuple(probe.goodput(net, plan, e.source, e.target, int(size) or None) for e in probe.witnesses(plan))
     result = {
         "trips": to_plain(trips),
         "flows": to_plain(flows),

@@ -18,15 +18,15 @@ def star(*channels: Channel) -> Network:
     """One worker a channel around a server."""
     names = [f"w{rank + 1}" for rank in range(len(channels))]
     sites = (Site("hub", ("server",)), *(Site(f"site{name}", (name,)) for name in names))
-    links = tuple(
-        Link("hub", f"site{name}", channel, channel) for name, channel in zip(names, channels, strict=True)
-    )
+    links = tuple(Link("hub", f"site{name}", channel, channel) for name, channel in zip(names, channels, strict=True))
     return Network("star", sites, links, tuple(names), "server")
 
 
 CLEAN = star(Channel(20e6, 0.010), Channel(10e6, 0.020), Channel(5e6, 0.040))
 ROUGH = star(
-    Channel(20e6, 0.010, loss=0.02, jitter=0.002), Channel(10e6, 0.020, loss=0.01, jitter=0.001), Channel(5e6, 0.040)
+    Channel(20e6, 0.010, loss=0.02, jitter=0.002),
+    Channel(10e6, 0.020, loss=0.01, jitter=0.001),
+    Channel(5e6, 0.040),
 )
 
 

@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +18,19 @@ import pytest
 
 from testbed.engines.virtual import supervised
 from testbed.engines.virtual.engine import Limits
-from testbed.engines.virtual.guest import Guest, temporary_root
+from testbed.engines.virtual.folders import remove_abandoned, temporary_root
+from testbed.engines.virtual.guest import Guest
 from testbed.record.progress import Progress
 from testbed.spec.run import Horizon
 from tests.virtual.small import carry_out, small
 
+EXPERIMENT = """
+network: {preset: star, workers: 2, links: {rate: 10 Mbit/s, delay: 10 ms}}
+workload: {data: digits, model: softmax, batch: 16, lr: 0.1}
+compute: {step: 20 ms}
+algorithms: [ssgd]
+horizon: {time: 10 h, evaluate_every: 1 min, target: 99 %}
+"""
 LONG = Horizon(time=100_000, evaluate_every=1000, target=0.8)
 
 
@@ -86,7 +96,7 @@ def test_a_panic_is_named(kernel: Path, tmp_path: Path, replaced_task: Callable[
 def test_a_guest_that_hangs_is_ended(
     kernel: Path, tmp_path: Path, replaced_task: Callable[[str], None], script: str
 ) -> None:
-    replaced_task("print('{\"state\": \"booted\"}', flush=True)\n" + script)
+    replaced_task('print(\'{"state": "booted"}\', flush=True)\n' + script)
     reason, seconds = failure(kernel, tmp_path, limits=Limits(whole=60, silence=4))
     assert reason.startswith("no word from the guest for 4 s: it hangs")
     assert seconds < 30
@@ -125,9 +135,7 @@ def test_a_killed_guest_is_noticed(kernel: Path, tmp_path: Path, monkeypatch: py
     assert "console:" in reason
 
 
-def test_a_dead_compute_process_ends_every_run(
-    kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_compute_process_ends_every_run(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kill_while_training(monkeypatch, lambda: children("testbed.compute.process")[0])
     runs = [small(seed=seed, horizon=LONG) for seed in (1, 2, 3)]
     folders, _ = carry_out(kernel, tmp_path, runs, at_once=2)
@@ -143,6 +151,24 @@ def test_a_job_that_raises_ends_the_run_with_the_reason(kernel: Path, tmp_path: 
     reason, _ = failure(kernel, tmp_path, run=hot)
     assert "ComputeFailed" in reason
     assert "a smaller lr than 1e+30 may help" in reason or "not finite" in reason
+
+
+def test_a_killed_command_takes_its_guests_along(kernel: Path, tmp_path: Path) -> None:
+    experiment = tmp_path / "killed.yaml"
+    experiment.write_text(EXPERIMENT)
+    before = set(temporary_root().glob("wan-testbed-*"))
+    command = [sys.executable, "-m", "testbed", "run", str(experiment), "--results", str(tmp_path / "results")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any("training" in line for line in process.stdout)
+        process.kill()
+    (folder,) = set(temporary_root().glob("wan-testbed-*")) - before
+    limit = time.monotonic() + 10
+    while processes_of(f"uml_dir={folder}") and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert not processes_of(f"uml_dir={folder}")
+    os.utime(folder, (0, 0))  # the next command removes it, once it is old enough to be nobody's
+    assert folder in remove_abandoned()
 
 
 def test_an_interrupted_command_gives_its_runs_a_last_word(

@@ -32,9 +32,7 @@ def planned(folder: Path, network: Network) -> str:
 
 
 @pytest.mark.parametrize("make", [networks.star, networks.line])
-def test_round_trips_and_goodput_are_those_of_the_file(
-    run_in_guest: RunInGuest, tmp_path: Path, make: Any
-) -> None:
+def test_round_trips_and_goodput_are_those_of_the_file(run_in_guest: RunInGuest, tmp_path: Path, make: Any) -> None:
     network: Network = make()
     found = run_in_guest(HERE / "guest_measure.py", planned(tmp_path, network))
     count = len(network.hosts)
@@ -118,8 +116,6 @@ def test_mininet_works_as_its_users_know_it(used: dict[str, Any]) -> None:
 
 def test_what_the_guest_reads_stays_light() -> None:
     code = "import sys, testbed.engines.mininet.build, testbed.engines.mininet.probe, testbed.network.plan\n"
-    code += (
-        "print([m for m in ('networkx', 'numpy', 'pandas', 'setuptools', 'distutils') if m in sys.modules])"
-    )
+    code += "print([m for m in ('networkx', 'numpy', 'pandas', 'setuptools', 'distutils') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

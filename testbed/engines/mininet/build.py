@@ -142,9 +142,7 @@ def _add_neighbour(node: NlNode, near: End, far: End) -> None:
 
 def _add_route(node: NlNode, prefix: str, bits: int, gateway: str, source: str) -> None:
     """A route; packets of the node itself leave with the address `source`, which others can answer."""
-    body = struct.pack(
-        "=8BI", socket.AF_INET, bits, 0, 0, _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_UNIVERSE, _UNICAST, 0
-    )
+    body = struct.pack("=8BI", socket.AF_INET, bits, 0, 0, _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_UNIVERSE, _UNICAST, 0)
     if bits:
         body += attribute(_RTA_DST, socket.inet_aton(prefix))
     body += attribute(_RTA_GATEWAY, socket.inet_aton(gateway))

@@ -84,9 +84,7 @@ def round_trips(net: Any, plan: Plan, samples: int = _JITTER_SAMPLES) -> tuple[R
 def _rounds(plan: Plan) -> list[Expectation]:
     """Expectations in an order in which echoes that are near each other have different ends."""
     rank = {host.name: number for number, host in enumerate(plan.hosts)}
-    return sorted(
-        plan.expectations, key=lambda e: ((rank[e.target] - rank[e.source]) % len(rank), rank[e.source])
-    )
+    return sorted(plan.expectations, key=lambda e: ((rank[e.target] - rank[e.source]) % len(rank), rank[e.source]))
 
 
 def _sweep(echoes: Echoes, probes: list[Probe], pause: float) -> list[Probe]:
@@ -230,9 +228,7 @@ def disagreements(
         if trip.measured is None:
             found.append(f"{pair}: no echo was answered")
         elif abs(trip.measured - trip.expected) > seconds + 4 * trip.uncertainty:
-            found.append(
-                f"{pair}: round trip {trip.measured * 1e3:.3f} ms, expected {trip.expected * 1e3:.3f} ms"
-            )
+            found.append(f"{pair}: round trip {trip.measured * 1e3:.3f} ms, expected {trip.expected * 1e3:.3f} ms")
     for flow in goodputs:
         if flow.expected is not None and abs(flow.measured / flow.expected - 1) > share:
             found.append(

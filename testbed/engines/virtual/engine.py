@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.compute.service import ComputeService, ServiceDied
+from testbed.engines.virtual.folders import remove_abandoned
 from testbed.engines.virtual.supervised import SupervisedRun
 from testbed.record.folder import RunFolder
 from testbed.record.progress import Progress
@@ -62,6 +63,7 @@ class VirtualEngine:
 
         Each ends as DONE or FAILED in its folder, also when this is interrupted.
         """
+        remove_abandoned()
         waiting = deque(work)
         at_once = self._at_once or how_many_at_once(len(work))
         processes = len(os.sched_getaffinity(0))
@@ -92,9 +94,7 @@ class VirtualEngine:
         name = f"{run.algorithm.label}-{run.seed}"
         taken = [other.core for other in running.values()]
         core = min(sorted(os.sched_getaffinity(0)), key=taken.count)
-        supervised = SupervisedRun(
-            name, run, folder, self._show, processes=len(service.sockets), core=core
-        )
+        supervised = SupervisedRun(name, run, folder, self._show, processes=len(service.sockets), core=core)
         running[name] = supervised
         supervised.boot(self._kernel, service, keep_going=self._keep_going)
         selector.register(supervised.pidfd, selectors.EVENT_READ, supervised)

@@ -6,23 +6,25 @@ process and no file behind.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from testbed.compute.service import Introduction
+from testbed.engines.virtual.folders import PrivateFolder
 
-MEMORY = "1G"
+MEMORY = 1024
+"""MiB of a guest; more where many participants share it."""
+PARTICIPANT_MEMORY = 48
+"""MiB; what a participant's process makes its own, and its connections."""
 SEED = 20_230_811
 """of the kernel's randomness, together with the run's seed."""
 FIXED = {
@@ -33,24 +35,9 @@ FIXED = {
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
     "MALLOC_TOP_PAD_": "67108864",
     "OPENBLAS_NUM_THREADS": "1",
-    "SETUPTOOLS_USE_DISTUTILS": "stdlib" if sys.version_info < (3, 12) else "local",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 """The guest's whole environment; it moves virtual times in the fourth digit."""
-
-_PR_SET_PDEATHSIG = 1
-
-
-class NoPlaceForGuests(Exception):
-    """No folder for temporary files allows programs to be run from it."""
-
-
-def temporary_root() -> Path:
-    """A folder for guests' memory: it has to allow mapping with execution, which some mounts forbid."""
-    for folder in (os.environ.get("TMPDIR"), "/dev/shm", tempfile.gettempdir(), str(Path.home() / ".cache")):
-        if folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
-            return Path(folder)
-    raise NoPlaceForGuests("every temporary folder is mounted noexec; set TMPDIR to one that is not")
 
 
 def python_path() -> str:
@@ -66,25 +53,31 @@ class Guest:
     def __init__(self, name: str, core: int | None = None) -> None:
         self.name = name
         self._core = core
-        self.folder = Path(tempfile.mkdtemp(prefix="wan-testbed-", dir=temporary_root()))
+        self._private = PrivateFolder()
+        self.folder = self._private.path
         self.console = self.folder / "console"
         self._read = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def boot(
-        self, kernel: Path, task: str, order: dict[str, Any], seed: int, intro: Introduction | None = None
+        self,
+        kernel: Path,
+        task: str,
+        order: dict[str, Any],
+        seed: int,
+        intro: Introduction | None = None,
+        participants: int = 0,
     ) -> None:
         """Start the guest on a task of `init`. `order` names the folder of its results and all else it needs.
 
-        Without an introduction it cannot reach the compute service.
+        Without an introduction it cannot reach the compute service. `participants` sets its memory.
         """
         shared = [f"doorbell={intro.ring},{intro.answer}", f"iomem=mmapper,{intro.memory}"] if intro else []
         with self.console.open("wb") as console:
             self._process = subprocess.Popen(
-                [*self._command(kernel), "con0=null,fd:1", *shared, *self._first_process(task, order)],
+                [*self._command(kernel, participants), "con0=null,fd:1", *shared, *self._first_process(task, order)],
                 pass_fds=[intro.ring, intro.answer] if intro else [], stdin=subprocess.DEVNULL, stdout=console,
-                stderr=subprocess.STDOUT, process_group=0, preexec_fn=self._before_exec,
-                env=self._environment(seed),
+                stderr=subprocess.STDOUT, process_group=0, env=self._environment(seed),
             )  # fmt: skip
 
     def interact(self, kernel: Path, task: str, order: dict[str, Any], seed: int) -> int:
@@ -93,30 +86,28 @@ class Guest:
         saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
         try:
             return subprocess.run(
-                command, env=self._environment(seed), stderr=subprocess.DEVNULL,
-                preexec_fn=self._before_exec, check=False,
-            ).returncode  # fmt: skip
+                command, env=self._environment(seed), stderr=subprocess.DEVNULL, check=False
+            ).returncode
         finally:
             if saved is not None:  # the guest's console leaves the terminal raw
                 termios.tcsetattr(0, termios.TCSADRAIN, saved)
 
-    def _command(self, kernel: Path) -> list[str]:
+    def _command(self, kernel: Path, participants: int = 0) -> list[str]:
+        """The kernel and its settings.
+
+        A guest must not outlive the command, even one that is killed. And it has one processor, its kernel
+        and its processes taking turns: held to one core they are a third faster, because no turn has to
+        wake another core.
+        """
+        memory = max(MEMORY, MEMORY // 2 + PARTICIPANT_MEMORY * participants)
+        held = [] if self._core is None else ["taskset", "--cpu-list", str(self._core)]
         return [
-            str(kernel), f"mem={MEMORY}", "root=hostfs", "rootfstype=hostfs", "rootflags=/", "rw",
+            *held, "setpriv", "--pdeathsig", "KILL", str(kernel), f"mem={memory}M",
+            "root=hostfs", "rootfstype=hostfs", "rootflags=/", "rw",
             "time-travel=inf-cpu", "time-travel-start=1000000000000000000", "con=null", "panic=-1", "quiet",
             # The seeded generator counts as entropy, or the first draw would wait for the kernel to gather some.
             "random.trust_cpu=on", "random.trust_bootloader=on", f"uml_dir={self.folder}", "umid=guest",
         ]  # fmt: skip
-
-    def _before_exec(self) -> None:
-        """Run in the child: a guest must not outlive the command, even one that is killed.
-
-        A guest has one processor, and its kernel and processes take turns. Held to one core they are a
-        third faster, because no turn has to wake another core.
-        """
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if self._core is not None:
-            os.sched_setaffinity(0, {self._core})
 
     def _environment(self, seed: int) -> dict[str, str]:
         return {"TMPDIR": str(self.folder), "UML_RANDOM_SEED": str(SEED + seed), "PATH": FIXED["PATH"]}
@@ -157,14 +148,12 @@ class Guest:
     def kill(self) -> None:
         """End every process of the guest at once."""
         if self._process is not None:
-            try:
+            with suppress(ProcessLookupError):  # it has ended by itself
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it has ended by itself
 
     def close(self) -> int | None:
         """End the guest if it still runs and remove its folder; its exit code."""
         self.kill()
         code = self._process.wait(10) if self._process is not None else None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._private.remove()
         return code

@@ -9,6 +9,7 @@ import select
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def _fork(run: RunSpec, plan: Plan, net: Any, records: Path, order: dict[str, An
         descriptor = namespace_fd(net[place.name])
         pid = os.fork()
         if pid == 0:
-            live(around, place, Pipes(up_write, down_read), lambda fd=descriptor: enter(fd))
+            live(around, place, Pipes(up_write, down_read), partial(enter, descriptor))
         os.close(down_read)
         crew.children.append(Child(place.name, pid, down_write))
     os.close(up_write)
@@ -148,9 +149,7 @@ def _fork(run: RunSpec, plan: Plan, net: Any, records: Path, order: dict[str, An
 class Watch:
     """Follows a run: port counters at even times, reports of the participants, the end."""
 
-    def __init__(
-        self, run: RunSpec, plan: Plan, net: Any, start: float, journal: Journal, say: Say
-    ) -> None:
+    def __init__(self, run: RunSpec, plan: Plan, net: Any, start: float, journal: Journal, say: Say) -> None:
         self._run, self._plan, self._net = run, plan, net
         self._start, self._journal, self._say = start, journal, say
         self._wan = {port.name for port in plan.ports if port.wan}

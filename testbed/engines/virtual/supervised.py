@@ -66,7 +66,7 @@ class SupervisedRun:
                 "run": to_plain(run), "plan": to_plain(plan(run.network, run.tcp)), "dimension": size,
                 "results": str(folder.path.resolve()), "keep_going": keep_going,
             }  # fmt: skip
-            self._guest.boot(kernel, "run", order, run.seed, intro)
+            self._guest.boot(kernel, "run", order, run.seed, intro, slots // 2)
         finally:
             os.close(intro.ring)
             os.close(intro.answer)

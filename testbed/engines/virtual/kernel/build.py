@@ -68,7 +68,7 @@ def kernel(progress: Progress = lambda stage, done, expected: None) -> Path:
     if ready is not None:
         return ready
     if platform.machine() != "x86_64":
-        raise KernelError(f"the guest's kernel needs x86-64, this is {platform.machine()}. Use engine: sim.")
+        raise KernelError(f"the guest's kernel needs x86-64, this is {platform.machine()}..")
     recipe = read_recipe()
     target = kernel_path(recipe)
     target.parent.parent.mkdir(parents=True, exist_ok=True)
