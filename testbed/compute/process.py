@@ -1,7 +1,8 @@
-"""One compute process: torch lives here, once per command, on one core.
+"""The compute processes: torch lives here, imported once per command.
 
-`python -m testbed.compute.process FD` speaks to its parent over the socket FD, one JSON object a packet:
-one with three file descriptors introduces a guest; evaluations go back. All processes of a service read
+`python -m testbed.compute.process FD ...` imports torch and forks, so that there is one process per socket.
+Each speaks to the command over its socket, one JSON object a packet: first its own process number goes
+back; then one with three file descriptors introduces a guest, and evaluations go back. All processes read
 the same ring pipes, so whoever is free takes the next job.
 """
 
@@ -50,6 +51,7 @@ class ComputeProcess:
 
     def run(self) -> None:
         """Serve until the parent closes the socket."""
+        self._tell(pid=os.getpid())
         while True:
             busy = self._current is not None or bool(self._waiting)
             for key, _ in self._selector.select(0 if busy else None):
@@ -118,11 +120,29 @@ class ComputeProcess:
             self._tell(guest=name, finished=True)
 
 
-def main() -> None:
-    """Serve over the inherited socket."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):  # the parent ended; so do we
+def serve(control: socket.socket) -> None:
+    """Serve over one socket until its other end is closed."""
+    with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):  # the command ended; so do we
         ComputeProcess(control).run()
+
+
+def main() -> None:
+    """One process per inherited socket; this one serves the first."""
+    first, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
+    forked = []
+    for number, control in enumerate(others):
+        pid = os.fork()
+        if pid == 0:
+            for other in (first, *others[:number], *others[number + 1 :]):
+                other.close()  # an open copy would keep a dead process from being noticed
+            serve(control)
+            os._exit(0)
+        forked.append(pid)
+    for control in others:
+        control.close()
+    serve(first)
+    for pid in forked:
+        os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":

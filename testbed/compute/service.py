@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -37,16 +39,18 @@ class ComputeService:
     """Compute processes, one per core, shared by all guests of a command."""
 
     def __init__(self, processes: int) -> None:
-        self._sockets: list[socket.socket] = []
-        self._children: list[subprocess.Popen[bytes]] = []
-        environment = {**os.environ, **SETTINGS, "PYTHONHASHSEED": "0"}
-        for _ in range(processes):
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            command = [sys.executable, "-m", "testbed.compute.process", str(theirs.fileno())]
-            child = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)
-            theirs.close()
-            self._sockets.append(ours)
-            self._children.append(child)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(processes)]
+        self._sockets = [ours for ours, _ in pairs]
+        self._pids: dict[socket.socket, int] = {}
+        theirs = [theirs.fileno() for _, theirs in pairs]
+        self._leader = subprocess.Popen(
+            [sys.executable, "-m", "testbed.compute.process", *map(str, theirs)],
+            pass_fds=theirs,
+            env={**os.environ, **SETTINGS, "PYTHONHASHSEED": "0"},
+            stdin=subprocess.DEVNULL,
+        )
+        for _, end in pairs:
+            end.close()
 
     def __enter__(self) -> ComputeService:
         return self
@@ -56,22 +60,18 @@ class ComputeService:
     ) -> None:
         for ours in self._sockets:
             ours.close()  # a process ends when its parent's end is gone
-        for child in self._children:
-            try:
-                child.wait(5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        try:
+            self._leader.wait(5)
+        except subprocess.TimeoutExpired:
+            for pid in {self._leader.pid, *self._pids.values()}:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._leader.wait()
 
     @property
     def sockets(self) -> list[socket.socket]:
         """To select on; when one is readable, call `hear` with it."""
         return self._sockets
-
-    @property
-    def pids(self) -> list[int]:
-        """Process numbers of the compute processes."""
-        return [child.pid for child in self._children]
 
     def introduce(self, guest: str, run: RunSpec, memory: Path, slots: int, dimension: int) -> Introduction:
         """Lay out shared memory at `memory` for a new guest and tell every process about it."""
@@ -90,7 +90,7 @@ class ComputeService:
             except (BrokenPipeError, ConnectionResetError) as error:
                 os.close(ring_write)
                 os.close(answer_read)
-                raise ServiceDied(self._obituary()) from error
+                raise ServiceDied(self._obituary(ours)) from error
             finally:
                 # Only the processes keep these, so that a death on either side is seen on the other.
                 os.close(ring_read)
@@ -98,7 +98,7 @@ class ComputeService:
         return Introduction(memory, ring_write, answer_read)
 
     def hear(self, ours: socket.socket) -> dict[str, Any]:
-        """The next thing a process said: an evaluation, `finished` or `failed` for a guest.
+        """The next thing a process said: its `pid`, or an evaluation, `finished` or `failed` for a guest.
 
         ServiceDied when there is nothing to hear any more.
         """
@@ -107,16 +107,18 @@ class ComputeService:
         except ConnectionResetError:
             raw = b""
         if not raw:
-            raise ServiceDied(self._obituary())
+            raise ServiceDied(self._obituary(ours))
         said: dict[str, Any] = json.loads(raw)
+        if "pid" in said:
+            self._pids[ours] = said["pid"]
         return said
 
-    def _obituary(self) -> str:
-        for child in self._children:
-            try:
-                code = child.wait(0.5)
-            except subprocess.TimeoutExpired:
-                continue
-            cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-            return f"compute process {child.pid} ended with {cause}"
-        return "a compute process closed its socket"
+    def _obituary(self, ours: socket.socket) -> str:
+        pid = self._pids.get(ours, self._leader.pid)
+        if pid != self._leader.pid:
+            return f"compute process {pid} ended"
+        try:
+            code = self._leader.wait(1)
+        except subprocess.TimeoutExpired:
+            return f"compute process {pid} closed its socket"
+        return f"compute process {pid} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"

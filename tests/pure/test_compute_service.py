@@ -134,8 +134,12 @@ def test_a_rank_that_does_not_exist_is_a_failed_job(kernel: Kernel) -> None:
 
 def test_a_dead_process_is_noticed_and_named() -> None:
     with ComputeService(2) as service:
-        os.kill(service.pids[0], signal.SIGKILL)
-        with pytest.raises(ServiceDied, match=f"compute process {service.pids[0]} ended with signal 9"):
+        first, second = (service.hear(sock)["pid"] for sock in service.sockets)
+        os.kill(second, signal.SIGKILL)
+        with pytest.raises(ServiceDied, match=f"compute process {second} ended"):
+            service.hear(service.sockets[1])
+        os.kill(first, signal.SIGKILL)
+        with pytest.raises(ServiceDied, match=f"compute process {first} ended with signal 9"):
             service.hear(service.sockets[0])
 
 

@@ -118,7 +118,7 @@ class VirtualEngine:
 
     @staticmethod
     def _hear(said: dict[str, Any], running: dict[str, SupervisedRun]) -> None:
-        supervised = running.get(said.pop("guest"))
+        supervised = running.get(said.pop("guest", ""))
         if supervised is not None:
             supervised.hear(said)
 
