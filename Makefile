@@ -42,14 +42,15 @@ run-experiment: setup
 
 check: environment
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo 'ruff format would change files; run: $(BIN)/ruff format .'; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
 test: setup check
-	@$(BIN)/pytest $(PYTEST)
+	@TESTBED_REQUIRE_KERNEL=1 $(BIN)/pytest $(PYTEST)
 
 # Only what the project itself makes inside its folder. Results are the user's, the kernel serves others.
 clean:
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find algorithms testbed tests topologies -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo 'removed .venv and caches; results/ and the kernel in the cache folder stay'

@@ -51,7 +51,7 @@ class FedAvg(Algorithm[Hyper]):
 
     def choose(self, node: Node) -> list[str]:
         """S_t, in rank order."""
-        size = max(int(self.hyper.fraction * len(node.workers)), 1)
+        size = max(int(self.hyper.fraction * len(node.workers) + 1e-9), 1)  # 0.29 * 100 is 28.999...
         if size == len(node.workers):
             return list(node.workers)
         ranks = node.rng.choice(len(node.workers), size, replace=False)

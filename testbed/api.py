@@ -67,7 +67,7 @@ class Gradient:
 class Node(Protocol):
     """One participant, seen by the algorithm that runs on it.
 
-    Every wait takes a `deadline` in seconds from now; None waits until the run ends.
+    `send`, `recv` and `gather` take a `deadline` in seconds from now; None waits until the run ends.
     """
 
     name: str
@@ -123,7 +123,11 @@ class Node(Protocol):
         meta: dict[str, Any] | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Hand a message to the network. PeerLost when the peer's connection is gone."""
+        """Hand a message to the network; returns when at most about one message is still unsent.
+
+        PeerLost when the peer's connection is gone. A deadline that passes in the middle of a message
+        closes the connection, so the peer is lost from then on.
+        """
         ...
 
     async def recv(self, tag: str, sender: str | None = None, *, deadline: float | None = None) -> Message:
@@ -140,7 +144,10 @@ class Node(Protocol):
         ...
 
     async def gather(self, tag: str, senders: Sequence[str], *, deadline: float | None = None) -> list[Message]:
-        """One message of that tag from each sender, in the order of `senders` whatever comes first."""
+        """One message of that tag from each sender, in the order of `senders` whatever comes first.
+
+        When the deadline passes or a peer is lost, messages that had come stay unread.
+        """
         ...
 
     def snapshot(self, model: Vector, version: int) -> None:

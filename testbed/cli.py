@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
+import click
 import typer
 from rich.console import Console
 
@@ -50,17 +51,15 @@ def run(
     """Run every algorithm and seed of an experiment, then compare them. Finished runs are kept."""
     from testbed.analysis.live import LiveView
     from testbed.engines.virtual.engine import Limits, VirtualEngine
-    from testbed.engines.virtual.kernel.build import find_kernel
+    from testbed.record.folder import experiment_lock
 
     experiment, runs = _load(file)
     work = _unfinished(runs, results)
     _require_data(experiment)
-    kernel = find_kernel()
-    if kernel is None:
-        raise Refused("the guest kernel is not built yet; build it with: make setup")
+    kernel = _require_kernel()
     failed = 0
     if work:
-        with LiveView(experiment.horizon.time, len(work), out) as view:
+        with experiment_lock(results / experiment.name), LiveView(experiment.horizon.time, len(work), out) as view:
             engine = VirtualEngine(
                 kernel, view.update, at_once=at_once, limits=Limits(whole=limit), keep_going=keep_going
             )
@@ -96,13 +95,10 @@ def report(file: File, results: ResultsFolder = Path("results")) -> None:
 @app.command()
 def mininet(file: File) -> None:
     """Open Mininet's own prompt on an experiment's network, inside a guest."""
-    from testbed.engines.virtual.kernel.build import find_kernel
     from testbed.engines.virtual.prompt import open_prompt
 
     _, runs = _load(file)
-    kernel = find_kernel()
-    if kernel is None:
-        raise Refused("the guest kernel is not built yet; build it with: make setup")
+    kernel = _require_kernel()
     raise typer.Exit(open_prompt(kernel, runs[0]))
 
 
@@ -117,6 +113,7 @@ def _load(file: Path) -> tuple[Experiment, list[RunSpec]]:
 
 def _unfinished(runs: Sequence[RunSpec], results: Path) -> list[tuple[RunSpec, RunFolder]]:
     """The runs that are still to do. Refused when other runs lie where these belong."""
+    from testbed.record.environment import algorithm_digest
     from testbed.record.folder import RunFolder
 
     places = [(run, RunFolder.of(results, run)) for run in runs]
@@ -126,6 +123,13 @@ def _unfinished(runs: Sequence[RunSpec], results: Path) -> list[tuple[RunSpec, R
             f"{other[0]} holds a finished run of another experiment file ({len(other)} in all); "
             "give this experiment another name, or another --results folder, or remove the old results"
         )
+    for run, folder in places:
+        if folder.done and folder.algorithm_digest() != algorithm_digest(run.algorithm.name):
+            err.print(
+                f"{folder.path}: algorithms/{run.algorithm.name}.py has changed since this run; "
+                "remove the folder to run it again",
+                markup=False, highlight=False,
+            )  # fmt: skip
     return [(run, folder) for run, folder in places if not folder.done]
 
 
@@ -135,6 +139,15 @@ def _require_data(experiment: Experiment) -> None:
     missing = DATASETS[experiment.workload.data].missing()
     if missing:
         raise Refused(missing)
+
+
+def _require_kernel() -> Path:
+    from testbed.engines.virtual.kernel.build import find_kernel
+
+    kernel = find_kernel()
+    if kernel is None:
+        raise Refused("the guest kernel is not built yet; build it with: make setup")
+    return kernel
 
 
 def _compare(results: Path, name: str, expected: list[tuple[str, int]]) -> None:
@@ -163,15 +176,22 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """The `testbed` command."""
+    from testbed.engines.virtual.folders import NoPlaceForGuests
+    from testbed.engines.virtual.kernel.recipe import KernelError
+    from testbed.record.folder import InUse
+    from testbed.runtime.finder import NoSuchAlgorithm
     from testbed.spec.faults import SpecError
 
     signal.signal(signal.SIGTERM, _terminate)  # so that guests are ended and runs get their last word
     try:
-        app()
-    except (SpecError, Refused) as fault:
+        sys.exit(app(standalone_mode=False))
+    except click.ClickException as misuse:
+        misuse.show()
+        sys.exit(2)
+    except (SpecError, Refused, InUse, KernelError, NoPlaceForGuests, NoSuchAlgorithm) as fault:
         print(fault, file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (click.Abort, KeyboardInterrupt):
         print("interrupted; finished runs are kept, run the same command to go on", file=sys.stderr)
         sys.exit(130)
 

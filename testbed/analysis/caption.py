@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from testbed.network.model import Channel, Network
 from testbed.record.results import Results
-from testbed.spec.run import Compute, RunSpec
+from testbed.spec.run import Compute, RunSpec, Tcp
 
 ENGINES = {
-    "virtual": "virtual time: emulated network (Linux TCP)",
+    "virtual": "virtual time: emulated network, Linux TCP",
     "sim": "virtual time: flow-level model of the network",
-    "live": "wall-clock time: emulated network (Linux TCP)",
+    "live": "wall-clock time: emulated network, Linux TCP",
 }
 UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
@@ -67,6 +67,11 @@ def compute_in_words(compute: Compute) -> str:
     return words + ("" if compute.jitter.kind == "none" else f", {compute.jitter.kind} jitter")
 
 
+def tcp_in_words(tcp: Tcp) -> str:
+    """For example "cubic, slow start after idle"."""
+    return f"{tcp.congestion}, {'' if tcp.slow_start_after_idle else 'no '}slow start after idle"
+
+
 def seeds_in_words(seeds: Iterable[int]) -> str:
     """For example "seed 1", "seeds 1-3", "seeds 1, 4, 9"."""
     found = sorted(set(seeds))
@@ -86,11 +91,12 @@ def subtitle(results: Results) -> list[str]:
         return [results.experiment]
     run: RunSpec = next(iter(results.specs.values()))
     load = run.workload
-    what = f"{load.data} ({load.partition}), {load.model}, batch {load.batch}"
+    what = f"{load.data} ({load.partition}), {load.model}, batch {load.batch}, lr {load.lr:g}"
+    what += f", momentum {load.momentum:g}" if load.momentum else ""
     lines = [
         f"{results.experiment}: {network_in_words(run.network)}",
         f"{what}, {seeds_in_words(results.done['seed'])}",
-        f"{ENGINES.get(run.engine, run.engine)}, {compute_in_words(run.compute)}",
+        f"{ENGINES.get(run.engine, run.engine)} ({tcp_in_words(run.tcp)}), {compute_in_words(run.compute)}",
     ]
     return [f"{lines[0]}; {lines[1]}", lines[2]]
 

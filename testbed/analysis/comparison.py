@@ -29,7 +29,7 @@ def table(summary: Summary) -> Table:
     whole.add_column(Text("algorithm"))
     against = f"vs {summary.baseline}" if summary.baseline else "speed-up"
     headings = [f"time to {percent(summary.target)}", against, "MB to\ntarget", "rounds\nsamples"]
-    for heading in [*headings, "accuracy\nat the end", "compute/\nwait/send"]:
+    for heading in [*headings, "accuracy\nat the end", "compute/\ntransfer/wait"]:
         whole.add_column(Text(heading), justify="right", no_wrap=True)
     for one in summary.algorithms:
         whole.add_row(*_row(one, summary.horizon))
@@ -75,9 +75,11 @@ def _count(value: float | None) -> str:
 def _notes(summary: Summary) -> list[str]:
     """What the table needs to be read rightly."""
     notes = [
-        f"Time: median and range over seeds, known to {summary.resolution:g} s. The rest: means over seeds.",
-        "MB: payload of all nodes until the target, of the whole run.",
+        f"Time: first evaluated model at the target, median and range over seeds; one is evaluated every "
+        f"{summary.resolution:g} s or every round, whichever is longer. The rest: means over seeds.",
+        "MB: all messages that arrived until the target, and in the whole run.",
         "Rounds and samples: the highest version and count among the evaluated models.",
+        "Workers' time: computing; else a message of theirs under way; else waiting for others.",
     ]
     notes += [f"Not counted: {run}" for run in summary.lost]
     notes += [f"Degraded: {run}" for run in summary.degraded]

@@ -139,7 +139,7 @@ def _over_bytes(axes: Axes, steps: pd.DataFrame, summary: Summary, styles: dict[
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axes.set_xlim(left=0)
-    axes.set_xlabel("payload sent by all nodes (MB)")
+    axes.set_xlabel("messages of all nodes (MB)")
     _heading(axes, "over what was sent, in the same colours")
 
 

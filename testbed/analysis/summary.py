@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from testbed.analysis.curves import RUN, accuracy_steps, sent_until, time_to_target
+from testbed.analysis.phases import phase_shares
 from testbed.record.results import Results
 
-PHASES = ("compute", "recv", "send")
 """What a worker does: computing, waiting for a message, handing one to the network."""
 
 
@@ -51,7 +51,7 @@ class AlgorithmSummary:
     speedup: Speedup | None
     """None where neither the algorithm nor the baseline arrived."""
     payload: float | None
-    """bytes that all nodes sent in the whole run, mean over seeds."""
+    """bytes of all messages that arrived in the whole run, mean over seeds."""
     payload_to_target: float | None
     """bytes sent until the target, mean over the seeds that reached it."""
     rounds: float | None
@@ -61,7 +61,7 @@ class AlgorithmSummary:
     accuracy: Spread | None
     """accuracy at the horizon: mean and range."""
     shares: dict[str, float] | None
-    """share of each phase in the workers' time, summing to 1."""
+    """mean shares of the workers' time (`testbed.analysis.phases`), summing to 1."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,8 @@ def _measured(
     final = steps[steps["algorithm"] == label].groupby("seed")["accuracy"].last()
     seen = results.metrics[(results.metrics["algorithm"] == label) & (results.metrics["time"] <= horizon)]
     highest = seen.groupby("seed")[["version", "samples"]].max().mean()
-    payload, until_target = _payload(results.messages[results.messages["algorithm"] == label], mine)
+    messages = results.messages[results.messages["algorithm"] == label]
+    payload, until_target = _payload(messages, mine)
     return AlgorithmSummary(
         algorithm=label,
         seeds=len(mine),
@@ -172,7 +173,7 @@ def _measured(
         rounds=None if seen.empty else float(highest["version"]),
         samples=None if seen.empty else float(highest["samples"]),
         accuracy=None if final.empty else spread([float(value) for value in final], "mean"),
-        shares=phase_shares(results.spans[results.spans["algorithm"] == label], horizon),
+        shares=phase_shares(results.spans[results.spans["algorithm"] == label], messages, horizon),
     )
 
 
@@ -189,20 +190,6 @@ def _payload(messages: pd.DataFrame, times: pd.DataFrame) -> tuple[float | None,
         for run in times[times["reached"]].itertuples()
     ]
     return total, (math.fsum(until) / len(until) if until else None)
-
-
-def phase_shares(spans: pd.DataFrame, horizon: float) -> dict[str, float] | None:
-    """Share of each of `PHASES` in the time that workers spent in them; None when nothing is recorded.
-
-    A worker is a node that computes. Spans are cut at the horizon; one that has no end was under way then.
-    """
-    workers = spans[spans["phase"] == "compute"][[*RUN, "node"]].drop_duplicates()
-    theirs = spans.merge(workers, on=[*RUN, "node"])
-    ends = theirs["end"].fillna(horizon).clip(upper=horizon)
-    lengths = (ends - theirs["start"]).clip(lower=0.0).groupby(theirs["phase"]).sum()
-    sums = {phase: float(lengths.get(phase, 0.0)) for phase in PHASES}
-    total = math.fsum(sums.values())
-    return {phase: part / total for phase, part in sums.items()} if total > 0 else None
 
 
 def _baseline(ranked: Sequence[AlgorithmSummary], name: str | None) -> AlgorithmSummary | None:

@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass
 from testbed.compute.queue import Evaluation, Snapshot, answer, evaluate
 from testbed.compute.slots import Slot, map_slots
 from testbed.spec.run import Workload, from_plain
-from testbed.workload.datasets import DataMissing
 from testbed.workload.objective import Objective
 
 
@@ -75,11 +74,13 @@ class ComputeProcess:
         memory, ring, answers = descriptors
         try:
             objective = Objective(from_plain(Workload, order["workload"]), order["workers"], order["seed"])
-        except (DataMissing, ValueError, RuntimeError) as error:
-            self._tell(guest=order["guest"], failed=str(error))
+            slots = map_slots(memory, order["slots"], order["dimension"])
+        except Exception as error:  # this guest cannot be served; the others can
+            os.close(ring)
+            os.close(answers)
+            self._tell(guest=order["guest"], failed=f"{type(error).__name__}: {error}")
             return True
         finally:
-            slots = map_slots(memory, order["slots"], order["dimension"])
             os.close(memory)
         os.set_blocking(ring, False)
         guest = Guest(order["guest"], objective, slots, ring, answers)

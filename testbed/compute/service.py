@@ -48,6 +48,7 @@ class ComputeService:
             pass_fds=theirs,
             env={**os.environ, **SETTINGS, "PYTHONHASHSEED": "0"},
             stdin=subprocess.DEVNULL,
+            process_group=0,  # ^C is for the command, which ends these by closing their sockets
         )
         for _, end in pairs:
             end.close()

@@ -74,9 +74,6 @@ class Slot:
 
 
 def map_slots(descriptor: int, count: int, dimension: int) -> list[Slot]:
-    """Map `count` slots of an open file or of the guest's /dev/mmapper.
-
-    Pages are touched once here, because a first touch is dear inside a guest.
-    """
+    """Map `count` slots of an open file or of the guest's /dev/mmapper."""
     memory = mmap.mmap(descriptor, count * stride(dimension))
     return [Slot(memory, index, dimension) for index in range(count)]

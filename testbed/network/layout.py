@@ -49,7 +49,7 @@ def lay_out(network: Network, tcp: Tcp) -> Plan:
         wires=tuple(layout.wires),
         routes=_routes(network, layout),
         ports=tuple(layout.ports),
-        sysctls=_sysctls(tcp, expectations, segments),
+        sysctls=_sysctls(tcp, expectations),
         segments=segments,
         expectations=expectations,
     )
@@ -203,7 +203,7 @@ def _between(network: Network, layout: _Layout, here: Site, there: Site) -> list
     return found
 
 
-def _sysctls(tcp: Tcp, expectations: tuple[Expectation, ...], segments: int) -> tuple[Sysctl, ...]:
+def _sysctls(tcp: Tcp, expectations: tuple[Expectation, ...]) -> tuple[Sysctl, ...]:
     products = [e.rate * e.round_trip / 8 for e in expectations if e.rate is not None]
     # A window is half of the buffer, and a full queue holds another product.
     buffer = tcp.buffer or max(_SMALLEST_BUFFER, math.ceil(4 * max(products, default=0)))
@@ -215,8 +215,6 @@ def _sysctls(tcp: Tcp, expectations: tuple[Expectation, ...], segments: int) -> 
         Sysctl("net/ipv4/tcp_rmem", f"4096 {min(131_072, buffer)} {buffer}", hosts=True, routers=False),
         # A whole message fits from the start, so that handing it over takes one call and no time.
         Sysctl("net/ipv4/tcp_wmem", f"4096 {buffer} {buffer}", hosts=True, routers=False),
-        # Slow connections would otherwise send bundles of two: four times the events to emulate.
-        Sysctl("net/ipv4/tcp_min_tso_segs", str(segments), hosts=True, routers=False),
         Sysctl("net/ipv4/tcp_congestion_control", tcp.congestion, hosts=True, routers=False),
         Sysctl(
             "net/ipv4/tcp_slow_start_after_idle",

@@ -29,9 +29,20 @@ def _processor() -> str:
     return platform.processor()
 
 
+def algorithm_digest(name: str) -> str:
+    """SHA-256 of `algorithms/<name>.py`; empty where there is no such file."""
+    path = Path(testbed.__file__).parents[1] / "algorithms" / f"{name}.py"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def environment(kernel: Path, algorithm: str) -> dict[str, Any]:
+    """What this run is made with. `kernel` is the guest's program, `algorithm` a file's name."""
+    return {"algorithm": algorithm_digest(algorithm), **_machine(kernel)}
+
+
 @cache
-def environment(kernel: Path) -> dict[str, Any]:
-    """Everything that could change a number, and what the machine was. `kernel` is the guest's program.
+def _machine(kernel: Path) -> dict[str, Any]:
+    """Everything else that could change a number, and what the machine was.
 
     The virtual times of a run depend on the kernel's build, so its digest is kept.
     """

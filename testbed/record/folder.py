@@ -16,14 +16,36 @@ Times in all tables are virtual seconds since training began.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.spec.run import RunSpec
 from testbed.spec.spec_yaml import write_spec_yaml
+
+
+class InUse(Exception):
+    """Another command runs this experiment."""
+
+
+@contextmanager
+def experiment_lock(folder: Path) -> Iterator[None]:
+    """Hold an experiment's folder while the body runs, so that two commands do not clear each other's runs.
+
+    InUse when another process holds it; a process that dies holds nothing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUse(f"{folder} is in use by another command; wait for it, or take another --results") from None
+        yield
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,11 @@ class RunFolder:
         """Whether what lies here came from the same run spec; True where nothing lies."""
         spec = self.path / "spec.yaml"
         return not spec.exists() or spec.read_text() == write_spec_yaml(run)
+
+    def algorithm_digest(self) -> str:
+        """Digest of the algorithm's file that made these results; empty where none is recorded."""
+        path = self.path / "env.json"
+        return str(json.loads(path.read_text()).get("algorithm", "")) if path.exists() else ""
 
     def begin(self, run: RunSpec, environment: dict[str, Any]) -> None:
         """Clear what an unfinished run left and write down what is about to run."""

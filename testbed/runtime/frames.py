@@ -44,6 +44,8 @@ class Head:
     meta: dict[str, Any]
     payload: int
     """bytes of the vector that follows."""
+    size: int
+    """bytes of the whole frame."""
 
 
 def pack(tag: str, version: int, sent: float, meta: dict[str, Any] | None, vector: Vector | None) -> bytes:
@@ -82,4 +84,4 @@ def unpack(buffer: memoryview) -> tuple[Head, int] | None:
         return None
     name = bytes(buffer[HEADER.size : HEADER.size + tag]).decode()
     extra = bytes(buffer[HEADER.size + tag : end])
-    return Head(name, version, sent, json.loads(extra) if extra else {}, payload), length
+    return Head(name, version, sent, json.loads(extra) if extra else {}, payload, length + payload), length

@@ -87,7 +87,7 @@ class Incoming(asyncio.BufferedProtocol):
             else:
                 self._received += nbytes
                 self._read_body()
-        except (BadFrame, ValueError, KeyError) as error:
+        except (BadFrame, ValueError) as error:
             self._transport.abort()
             self._lose(self._peer or "an unknown node", str(error))
 
@@ -140,11 +140,14 @@ class Incoming(asyncio.BufferedProtocol):
 
     def _arrived(self, head: Head, vector: Vector, length: int) -> None:
         if head.tag == HELLO:
+            if not {"name", "bulk"} <= head.meta.keys():
+                raise BadFrame(f"a hello says who speaks; this one says {head.meta}")
             self._peer = str(head.meta["name"])
             self._greet(self._peer, bool(head.meta["bulk"]), self)
             return
         if not self._peer:
             raise BadFrame("the first frame of a connection must be a hello")
+        self._short.discard(self._expectation.count)
         self._expectation.saw(length + head.payload)
         self._deliver(self._peer, head, vector)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
 import select
 import selectors
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterable
 
 _EPOLL_PWAIT2 = 441  # the system call's number on x86-64
-_EVENT = struct.Struct("=IQ")  # struct epoll_event is packed on x86-64
+_EVENT = struct.Struct("=Ii4x")  # struct epoll_event, packed on x86-64; Python sets only 32 bits of its data
 _MOST = 256
 _SKIP = 16
 """polls without a wait that may be left out in a row while callbacks are ready to run."""
@@ -60,15 +61,15 @@ class ExactSelector(selectors.EpollSelector):
             self.now = time.monotonic()
         if count < 0:
             error = ctypes.get_errno()
-            raise (InterruptedError(error, os.strerror(error)) if error == 4 else OSError(error, os.strerror(error)))
+            if error == errno.EINTR:
+                return []
+            raise OSError(error, os.strerror(error))
         return list(self._ready(_EVENT.iter_unpack(self._events.raw[: _EVENT.size * count])))
 
     def _ready(self, events: Iterable[tuple[int, ...]]) -> Iterable[tuple[selectors.SelectorKey, int]]:
         keys = self.get_map()
         for mask, descriptor in events:
-            key = keys.get(descriptor)
-            if key is None:
-                continue
+            key = keys[descriptor]
             ready = (selectors.EVENT_READ if mask & ~select.EPOLLOUT else 0) | (
                 selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0
             )

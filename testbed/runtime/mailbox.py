@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Sequence
 
 from testbed.api import Message, PeerLost
 
@@ -25,6 +26,11 @@ class Mailbox:
                 future.set_result(message)
                 return
         self._unread[message.tag].append(message)
+
+    def put_back(self, messages: Sequence[Message]) -> None:
+        """Messages that were taken and not used; they come first again, in this order."""
+        for message in reversed(messages):
+            self._unread[message.tag].appendleft(message)
 
     def lose(self, peer: str, why: str) -> None:
         """Nothing more will come from `peer`; who waits for it is told so. Messages in hand stay."""
@@ -52,6 +58,10 @@ class Mailbox:
         self._waiting[tag].append(entry)
         try:
             return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._unread[tag].appendleft(future.result())  # it came at the very moment we gave up
+            raise
         finally:
             if entry in self._waiting[tag]:
                 self._waiting[tag].remove(entry)

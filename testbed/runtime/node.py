@@ -51,7 +51,7 @@ class NetworkNode:
         self._jobs = Doorbell(slots[2 * place.number])
         self._shots = Doorbell(slots[2 * place.number + 1])
         self._processor = asyncio.Lock()
-        self._times: Iterator[float] = step_times(run.compute, max(place.rank, 0), run.seed)
+        self._times: Iterator[float] = step_times(run.compute, place.rank, run.seed)
         self._step = 0
         self._next_shot = 0.0
         self._initial = self._fetch_initial()
@@ -87,15 +87,20 @@ class NetworkNode:
 
     async def _compute(self, kind: Job, model: Vector, steps: int) -> tuple[Vector, float]:
         """Start the job, let the modelled time pass, then collect: the host computes meanwhile."""
+        if self.role != "worker":
+            raise ComputeFailed(f"{self.name} is a {self.role} and holds no data to compute on")
         self._check(model)
         async with self._processor:
             slot = self._jobs.slot
             slot.given[:] = model
             self._jobs.ring(kind, rank=self.rank, step=self._step, steps=steps)
             self._step += steps
-            with self._span("compute"):
-                await asyncio.sleep(sum(next(self._times) for _ in range(steps)))
-            made = self._jobs.wait().copy()
+            try:
+                with self._span("compute"):
+                    await asyncio.sleep(sum(next(self._times) for _ in range(steps)))
+            finally:
+                vector = self._jobs.wait()  # also when we are cancelled: the slot must be free for the next job
+            made = vector.copy()
             slot.integers[Slot.SAMPLES] += steps * self.batch
             return made, float(slot.floats[Slot.LOSS])
 
@@ -156,11 +161,21 @@ class NetworkNode:
         head = pack(tag, version, self.now(), None, vector)
         with self._span("send", "", len(peers) * (0 if vector is None else vector.nbytes)):
             # Side by side: a peer whose connection is full must not hold up the others.
-            await asyncio.gather(*(self.transport.send(peer, head, vector) for peer in peers))
+            sending = (self.transport.send(peer, head, vector) for peer in peers)
+            for outcome in await asyncio.gather(*sending, return_exceptions=True):
+                if outcome is not None:
+                    raise outcome
 
     async def gather(self, tag: str, senders: Sequence[str], *, deadline: float | None = None) -> list[Message]:
         async def all_of_them() -> list[Message]:
-            return [await self.recv(tag, sender) for sender in senders]
+            found: list[Message] = []
+            try:
+                for sender in senders:
+                    found.append(await self.recv(tag, sender))
+            except BaseException:
+                self.mailbox.put_back(found)
+                raise
+            return found
 
         gathering = all_of_them()
         return await (gathering if deadline is None else self._by(deadline, gathering, f"{tag!r} from all"))
@@ -178,7 +193,7 @@ class NetworkNode:
         """A frame has come: write it down and put it into the mailbox."""
         self._journal.write(
             "messages", source=sender, target=self.name, tag=head.tag, version=head.version,
-            bytes=head.payload, sent=head.sent, arrived=self.now(),
+            bytes=head.size, sent=head.sent, arrived=self.now(),
         )  # fmt: skip
         self.mailbox.put(Message(sender, head.tag, head.version, vector, head.meta))
 

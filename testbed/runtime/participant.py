@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.api import PeerLost
 from testbed.compute.slots import Slot
 from testbed.runtime.finder import make_algorithm
 from testbed.runtime.journal import Journal
@@ -111,8 +112,10 @@ async def _run_to_horizon(run: RunSpec, place: Place, node: NetworkNode) -> None
     life = algorithm.server(node) if place.role == "server" else algorithm.worker(node)
     task = asyncio.ensure_future(life)
     done, _ = await asyncio.wait({task}, timeout=run.horizon.time)
-    if done and node.now() < run.horizon.time - LAST_MOMENT:
+    if done and not (isinstance(task.exception(), PeerLost) and node.now() > run.horizon.time - LAST_MOMENT):
         task.result()
+    if done:  # whoever has nothing left to do stays, or its last messages would be lost with its connections
+        await asyncio.sleep(run.horizon.time - node.now())
     task.cancel()  # so that what it was waiting for is written down
     await asyncio.wait({task}, timeout=LAST_MOMENT)
 

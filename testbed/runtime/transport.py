@@ -17,6 +17,7 @@ from testbed.runtime.incoming import Expectation, Incoming
 from testbed.spec.run import Tcp
 
 PORT = 7000
+TCP_NOTSENT_LOWAT = 25
 
 Deliver = Callable[[str, Head, Vector], None]
 Lose = Callable[[str, str], None]
@@ -46,6 +47,7 @@ class Outgoing:
         self._socket, self._peer = sock, peer
         self._turn = asyncio.Lock()
         self._expectation = Expectation()
+        self._unsent = 0
 
     async def send(self, head: bytes, vector: Vector | None, words: Outgoing | None = None) -> None:
         """Hand a frame to the kernel; returns when the last byte is in its buffer.
@@ -56,6 +58,7 @@ class Outgoing:
         """
         async with self._turn:
             body = vector.data.cast("B") if vector is not None and vector.size else memoryview(b"")
+            self._leave_room(len(head) + len(body))
             if words is not None and len(head) + len(body) < self._expectation.length:
                 await words.send(pack(SHORT, self._expectation.count, 0.0, None, None), None)
             whole = False
@@ -68,6 +71,12 @@ class Outgoing:
                 if not whole:
                     self._socket.close()
             self._expectation.saw(len(head) + len(body))
+
+    def _leave_room(self, length: int) -> None:
+        """Let about one frame wait unsent in the kernel and no more: senders feel a slow link at once."""
+        if length > self._unsent:
+            self._unsent = length
+            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, length)
 
     def greeted(self) -> None:
         """The hello is not counted among the frames."""
@@ -94,6 +103,7 @@ class Transport:
         self._deliver, self._lose = deliver, lose
         self._outgoing: dict[tuple[str, bool], asyncio.Future[Outgoing]] = {}
         self._bulk: dict[str, Incoming] = {}
+        self._early: dict[str, list[int]] = {}
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
@@ -114,6 +124,8 @@ class Transport:
 
     async def send(self, peer: str, head: bytes, vector: Vector | None) -> None:
         """Send a frame to a peer. PeerLost when it cannot be reached."""
+        if peer not in self._addresses:
+            raise PeerLost(peer, f"no such node; there are {', '.join(self._addresses)}")
         words = await self._connection(peer, False)
         if vector is None:
             await words.send(head, None)
@@ -124,10 +136,15 @@ class Transport:
     def _greet(self, peer: str, bulk: bool, incoming: Incoming) -> None:
         if bulk:
             self._bulk[peer] = incoming
+            for number in self._early.pop(peer, []):
+                incoming.expect_short(number)
 
     def _take(self, sender: str, head: Head, vector: Vector) -> None:
         if head.tag == SHORT:
-            self._bulk[sender].expect_short(head.version)
+            if sender in self._bulk:
+                self._bulk[sender].expect_short(head.version)
+            else:  # it has overtaken the other connection's hello
+                self._early.setdefault(sender, []).append(head.version)
         else:
             self._deliver(sender, head, vector)
 

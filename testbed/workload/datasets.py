@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from testbed.cache import cache_folder
+
 FASHION_FILES = [
     Path("/usr/share/datasets/fashion-mnist") / f"{name}-ubyte.gz"
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
@@ -44,11 +46,6 @@ class Data:
     """of all scaled training bytes; divides every input."""
 
 
-def cache_folder() -> Path:
-    """The user's cache folder for decoded data."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "wan-testbed" / "data"
-
-
 def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """An IDX file: two zero bytes, type 8 (bytes), the number of axes, big-endian sizes, the bytes."""
     raw = gzip.decompress(path.read_bytes())
@@ -62,7 +59,7 @@ def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
 def _decoded(source: Path) -> npt.NDArray[np.uint8]:
     """The array of an IDX file, decoded once into the cache and mapped from there ever after."""
     stamp = f"{source.stat().st_size}-{int(source.stat().st_mtime)}"
-    target = cache_folder() / f"{source.stem}-{stamp}.npy"
+    target = cache_folder() / "data" / f"{source.stem}-{stamp}.npy"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:

@@ -23,7 +23,7 @@ META = st.dictionaries(TEXT, st.integers() | TEXT, max_size=3)
 @given(TEXT, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), META, st.integers(0, 50))
 def test_what_is_packed_is_unpacked(tag: str, version: int, sent: float, meta: dict[str, object], size: int) -> None:
     raw = pack(tag, version, sent, meta, np.zeros(size, np.float32))
-    assert unpack(memoryview(raw)) == (Head(tag, version, sent, meta, 4 * size), len(raw))
+    assert unpack(memoryview(raw)) == (Head(tag, version, sent, meta, 4 * size, len(raw) + 4 * size), len(raw))
     assert all(unpack(memoryview(raw)[:end]) is None for end in range(len(raw)))
 
 

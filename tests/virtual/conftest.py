@@ -21,6 +21,8 @@ RunInGuest = Callable[..., Any]
 def kernel() -> Path:
     """The guest's kernel; without one these tests cannot run, and say so."""
     found = find_kernel()
+    if found is None and os.environ.get("TESTBED_REQUIRE_KERNEL"):
+        pytest.fail("the guest kernel is not built, and make test should have built it")
     if found is None:
         pytest.skip("the guest kernel is not built: make setup")
     return found
@@ -44,7 +46,7 @@ def boot(kernel: Path, folder: Path, script: Path, *arguments: str, limit: float
         finally:
             os.close(pidfd)
         lines = [line for line in guest.console.read_text().splitlines() if line[:1] in ("{", "[")]
-        if not ended or not lines or '"state": "failed"' in lines[-1]:
+        if not ended or not lines or any(said["state"] == "failed" for said in guest.lines()):
             pytest.fail(f"the guest {'failed' if ended else 'hung'}\n{guest.tail(40)}", pytrace=False)
         return json.loads(lines[-1])
     finally:

@@ -49,12 +49,15 @@ def processes_of(folder: str) -> list[int]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays_behind() -> Iterator[None]:
-    before = set(temporary_root().glob("wan-testbed-*"))
+def nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Guests of a test have a temporary folder to themselves, which has to be empty afterwards."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
     yield
-    left = set(temporary_root().glob("wan-testbed-*")) - before
-    assert not left
-    assert not processes_of("uml_dir=" + str(temporary_root() / "wan-testbed-"))
+    assert temporary_root() == folder
+    assert list(folder.iterdir()) == []
+    assert not processes_of(f"uml_dir={folder}")
 
 
 @pytest.fixture
@@ -67,7 +70,7 @@ def replaced_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[
         boot = Guest.boot
 
         def boot_script(self: Guest, kernel: Path, task: str, order: dict[str, Any], *rest: Any) -> None:
-            boot(self, kernel, "script", {**order, "script": str(path), "arguments": []}, *rest)
+            boot(self, kernel, "script", {**order, "script": str(path), "arguments": [json.dumps(order)]}, *rest)
 
         monkeypatch.setattr(supervised.Guest, "boot", boot_script)
 
@@ -96,7 +99,7 @@ def test_a_panic_is_named(kernel: Path, tmp_path: Path, replaced_task: Callable[
 def test_a_guest_that_hangs_is_ended(
     kernel: Path, tmp_path: Path, replaced_task: Callable[[str], None], script: str
 ) -> None:
-    replaced_task('print(\'{"state": "booted"}\', flush=True)\n' + script)
+    replaced_task("from testbed.engines.virtual.init import say\nsay('booted')\n" + script)
     reason, seconds = failure(kernel, tmp_path, limits=Limits(whole=60, silence=4))
     assert reason.startswith("no word from the guest for 4 s: it hangs")
     assert seconds < 30
@@ -156,13 +159,12 @@ def test_a_job_that_raises_ends_the_run_with_the_reason(kernel: Path, tmp_path: 
 def test_a_killed_command_takes_its_guests_along(kernel: Path, tmp_path: Path) -> None:
     experiment = tmp_path / "killed.yaml"
     experiment.write_text(EXPERIMENT)
-    before = set(temporary_root().glob("wan-testbed-*"))
     command = [sys.executable, "-m", "testbed", "run", str(experiment), "--results", str(tmp_path / "results")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert any("training" in line for line in process.stdout)
         process.kill()
-    (folder,) = set(temporary_root().glob("wan-testbed-*")) - before
+    (folder,) = temporary_root().iterdir()
     limit = time.monotonic() + 10
     while processes_of(f"uml_dir={folder}") and time.monotonic() < limit:
         time.sleep(0.1)
@@ -205,3 +207,30 @@ def test_a_network_that_is_not_what_the_file_says_is_refused(
     folders, _ = carry_out(kernel, tmp_path / "marked", [run], keep_going=True)
     assert folders[0].done
     assert len(json.loads((folders[0].path / "fidelity.json").read_text())["degraded"]) == 12
+
+
+def test_a_failed_run_does_not_touch_the_next_one(kernel: Path, tmp_path: Path) -> None:
+    good = small(seed=2)
+    hot = small(workload=dataclasses.replace(good.workload, lr=1e30))
+    folders, _ = carry_out(kernel, tmp_path / "results", [hot, good], at_once=1)
+    assert "ComputeFailed" in (folders[0].failure or "")
+    assert folders[1].done, folders[1].failure
+
+
+def test_a_participant_that_dies_is_named(kernel: Path, tmp_path: Path, replaced_task: Callable[[str], None]) -> None:
+    replaced_task(
+        "import os, signal, sys\n"
+        "import json, testbed.engines.virtual.session as session\n"
+        "from pathlib import Path\n"
+        "from testbed.engines.virtual.init import RESULTS, say\n"
+        "live = session.live\n"
+        "def dying(around, place, pipes, enter):\n"
+        "    if place.name == 'w2':\n"
+        "        os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "    live(around, place, pipes, enter)\n"
+        "session.live = dying\n"
+        "session.carry_out(json.loads(sys.argv[1]), RESULTS, say)\n"
+    )
+    reason, seconds = failure(kernel, tmp_path, run=small())
+    assert reason.startswith("RunFailed: w2 ended by itself with SIGSEGV")
+    assert seconds < 40

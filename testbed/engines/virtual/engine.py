@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.compute.service import ComputeService, ServiceDied
-from testbed.engines.virtual.folders import remove_abandoned
+from testbed.engines.virtual.folders import refuse_spaces, remove_abandoned
 from testbed.engines.virtual.supervised import SupervisedRun
 from testbed.record.folder import RunFolder
 from testbed.record.progress import Progress
@@ -39,7 +39,8 @@ class Limits:
 
 def how_many_at_once(runs: int) -> int:
     """Guests side by side: one per core, as far as memory goes, and not more than there are runs."""
-    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    memory = 1024 * int(fields["MemAvailable"].split()[0])
     return max(1, min(len(os.sched_getaffinity(0)), int(memory // GUEST_BYTES), runs))
 
 
@@ -63,6 +64,7 @@ class VirtualEngine:
 
         Each ends as DONE or FAILED in its folder, also when this is interrupted.
         """
+        refuse_spaces(self._kernel)
         remove_abandoned()
         waiting = deque(work)
         at_once = self._at_once or how_many_at_once(len(work))
@@ -96,8 +98,9 @@ class VirtualEngine:
         core = min(sorted(os.sched_getaffinity(0)), key=taken.count)
         supervised = SupervisedRun(name, run, folder, self._show, processes=len(service.sockets), core=core)
         running[name] = supervised
-        supervised.boot(self._kernel, service, keep_going=self._keep_going)
-        selector.register(supervised.pidfd, selectors.EVENT_READ, supervised)
+        with supervised.failing_alone():
+            supervised.boot(self._kernel, service, keep_going=self._keep_going)
+            selector.register(supervised.pidfd, selectors.EVENT_READ, supervised)
 
     def _look(
         self, service: ComputeService, selector: selectors.BaseSelector, running: dict[str, SupervisedRun]
@@ -111,16 +114,20 @@ class VirtualEngine:
                 self._hear(service.hear(key.data), running)
         now = time.monotonic()
         for name, supervised in list(running.items()):
-            supervised.follow(now, self._limits.whole, self._limits.silence)
+            with supervised.failing_alone():
+                supervised.follow(now, self._limits.whole, self._limits.silence)
             if supervised.finished:
                 del running[name]
+                if supervised.pidfd in selector.get_map():
+                    selector.unregister(supervised.pidfd)
                 supervised.close()
 
     @staticmethod
     def _hear(said: dict[str, Any], running: dict[str, SupervisedRun]) -> None:
         supervised = running.get(said.pop("guest", ""))
         if supervised is not None:
-            supervised.hear(said)
+            with supervised.failing_alone():
+                supervised.hear(said)
 
     def _fail_all(
         self, running: dict[str, SupervisedRun], waiting: list[tuple[RunSpec, RunFolder]], reason: str

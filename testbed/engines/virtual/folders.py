@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,6 +30,14 @@ def temporary_root() -> Path:
         if folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
             return Path(folder)
     raise NoPlaceForGuests("every temporary folder is mounted noexec; set TMPDIR to one that is not")
+
+
+def refuse_spaces(kernel: Path) -> None:
+    """NoPlaceForGuests when a path that goes on the kernel's command line has a space, which would split it."""
+    project = Path(__file__).resolve().parents[3]
+    for path in (kernel, project, Path(sys.executable), temporary_root()):
+        if any(letter.isspace() for letter in str(path)):
+            raise NoPlaceForGuests(f"{path} has a space in it, which a guest's command line cannot hold; move it")
 
 
 class PrivateFolder:

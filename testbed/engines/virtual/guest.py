@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from testbed.compute.service import Introduction
+from testbed.engines.virtual import init
 from testbed.engines.virtual.folders import PrivateFolder
 
 MEMORY = 1024
@@ -45,6 +46,9 @@ def python_path() -> str:
     project = Path(__file__).resolve().parents[3]
     packages = Path(np.__file__).resolve().parents[1]
     return f"{project}:{packages}"
+
+
+MARK = init.MARK.encode()
 
 
 class Guest:
@@ -133,12 +137,12 @@ class Guest:
         return self._process.pid
 
     def lines(self) -> list[dict[str, Any]]:
-        """Whole lines of JSON that came on the console since the last call."""
+        """What `init` said on the console since the last call, in whole lines."""
         with self.console.open("rb") as file:
             file.seek(self._read)
             *whole, rest = file.read().split(b"\n")
             self._read = file.tell() - len(rest)
-        return [json.loads(line) for line in whole if line.startswith(b"{") and line.rstrip().endswith(b"}")]
+        return [json.loads(line.removeprefix(MARK)) for line in whole if line.startswith(MARK)]
 
     def tail(self, count: int = 20) -> str:
         """The end of the console, for the reason of a failure."""

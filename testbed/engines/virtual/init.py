@@ -22,10 +22,12 @@ UPTIME = 11.0
 
 
 def say(state: str, **more: object) -> None:
-    """One line to the host."""
-    print(json.dumps({"state": state, **more}), flush=True)
+    """One line to the host. The mark tells it from whatever else is printed in the guest."""
+    print(MARK + json.dumps({"state": state, **more}), flush=True)
 
 
+MARK = "guest: "
+FAILED = "guest-failed"
 RESULTS = Path("/run/results")
 """The run's folder as the guest sees it, wherever on the host it lies."""
 
@@ -88,6 +90,8 @@ def main(task: str, path: str) -> NoReturn:
         settle(order["results"])
         TASKS[task](order)
     except BaseException as error:  # the last word of this guest: it must be said
+        if task == "prompt":  # nobody listens to the console then
+            (RESULTS / FAILED).write_text(f"{type(error).__name__}: {error}\n")
         say("failed", reason=f"{type(error).__name__}: {error}", trace=traceback.format_exc()[-3000:])
     power_off()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.engines.virtual.guest import Guest
+from testbed.engines.virtual.init import FAILED
 from testbed.network.plan import plan
 from testbed.spec.run import RunSpec, to_plain
 
@@ -14,6 +15,7 @@ def open_prompt(kernel: Path, run: RunSpec) -> int:
     guest = Guest("prompt")
     try:
         order = {"plan": to_plain(plan(run.network, run.tcp)), "results": str(guest.folder)}
-        return guest.interact(kernel, "prompt", order, run.seed)
+        code = guest.interact(kernel, "prompt", order, run.seed)
+        return code or int((guest.folder / FAILED).exists())
     finally:
         guest.close()

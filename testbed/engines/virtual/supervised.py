@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testbed.compute.service import ComputeService
+from testbed.compute.service import ComputeService, ServiceDied
 from testbed.engines.virtual.guest import Guest
 from testbed.network.plan import plan
 from testbed.record.environment import environment
@@ -22,8 +24,8 @@ from testbed.spec.run import RunSpec, to_plain
 from testbed.workload.models import dimension
 
 _STATES: dict[str, State] = {
-    "booted": "booting", "built": "probing", "probed": "probing", "ready": "probing", "training": "training",
-    "progress": "training", "done": "evaluating",
+    "booted": "booting", "built": "probing", "probing": "probing", "probed": "probing", "ready": "probing",
+    "training": "training", "progress": "training", "done": "evaluating",
 }  # fmt: skip
 
 
@@ -57,7 +59,7 @@ class SupervisedRun:
     def boot(self, kernel: Path, service: ComputeService, *, keep_going: bool) -> None:
         """Lay everything out and start the guest."""
         run, folder = self._run, self._folder
-        folder.begin(run, environment(kernel))
+        folder.begin(run, environment(kernel, run.algorithm.name))
         size = dimension(run.workload.model, run.workload.data)
         slots = 2 * len(places(run, find_algorithm(run.algorithm.name).has_server))
         intro = service.introduce(self._name, run, self._guest.folder / "slots", slots, size)
@@ -72,6 +74,16 @@ class SupervisedRun:
             os.close(intro.answer)
         self.pidfd = self._guest.pidfd()
         self._tell()
+
+    @contextmanager
+    def failing_alone(self) -> Iterator[None]:
+        """An error of the body is this run's failure and nobody else's, unless the service is gone."""
+        try:
+            yield
+        except ServiceDied:
+            raise
+        except Exception as error:
+            self.fail(f"{type(error).__name__}: {error}", traceback.format_exc())
 
     def hear(self, said: dict[str, Any]) -> None:
         """Take what a compute process said about this run."""
@@ -96,10 +108,10 @@ class SupervisedRun:
             self._take(line)
         if self.finished:
             return
-        if self._guest_gone:
-            self._conclude()
-        elif now - self._began > whole:
+        if now - self._began > whole:
             self.fail(f"stopped after {whole:g} s, the wall-clock limit of a run")
+        elif self._guest_gone:
+            self._conclude()
         elif now - self._spoke > silence:
             self.fail(f"no word from the guest for {silence:g} s: it hangs")
 
@@ -135,7 +147,8 @@ class SupervisedRun:
         with (self._folder.records / "host-metrics.jsonl").open("w") as file:
             file.writelines(json.dumps(row) + "\n" for row in order)
         for table in TABLES:
-            jsonl_to_parquet(self._folder.path, table)
+            if jsonl_to_parquet(self._folder.path, table).dropped:
+                raise ValueError(f"a line of {table} is cut off although the guest ended well")
         self._folder.drop_lines()
         self._write_profile()
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from testbed.cache import cache_folder
 from testbed.engines.virtual.kernel.commands import CommandFailed, Commands
 from testbed.engines.virtual.kernel.configuration import lost_options
 from testbed.engines.virtual.kernel.recipe import (
@@ -25,7 +26,6 @@ from testbed.engines.virtual.kernel.recipe import (
     PATCH,
     KernelError,
     Recipe,
-    cache_folder,
     read_recipe,
 )
 

@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -92,11 +91,6 @@ def find_source(folder: Path = SOURCES) -> Source:
         f"the kernel source of the package {package} is not in {folder}. "
         f"Install it again: apt-get install --reinstall {package}"
     )
-
-
-def cache_folder() -> Path:
-    """Where kernels are kept: outside the project, because all of a user's copies share them."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wan-testbed"
 
 
 def _ask_dpkg(what: str, package: str) -> str:
