@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 from rich.console import Console
 
@@ -63,7 +62,11 @@ def run(
             engine = VirtualEngine(
                 kernel, view.update, at_once=at_once, limits=Limits(whole=limit), keep_going=keep_going
             )
-            failed = engine.run(work)
+            try:
+                failed = engine.run(work)
+            except KeyboardInterrupt:
+                err.print("interrupted; finished runs are kept, the same command goes on from here")
+                raise typer.Exit(130) from None
     else:
         out.print(f"every run of {experiment.name} is done already", highlight=False)
     _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
@@ -184,16 +187,10 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, _terminate)  # so that guests are ended and runs get their last word
     try:
-        sys.exit(app(standalone_mode=False))
-    except click.ClickException as misuse:
-        misuse.show()
-        sys.exit(2)
+        app()
     except (SpecError, Refused, InUse, KernelError, NoPlaceForGuests, NoSuchAlgorithm) as fault:
         print(fault, file=sys.stderr)
         sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        print("interrupted; finished runs are kept, run the same command to go on", file=sys.stderr)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_the_subtitle_says_what_was_run(tmp_path: Path) -> None:
     (tmp_path / "demo/ssgd/seed=2/fidelity.json").write_text('{"degraded": true}')
     results = load_results(tmp_path, "demo")
     assert [line.replace("\N{EN DASH}", "-") for line in subtitle(results)] == [
-        "demo: 2 workers, star, 10-100 Mbit/s, RTT 20-40 ms; mnist (iid), mlp, batch 32, seeds 1-3",
+        "demo: 2 workers, star, 10-100 Mbit/s, RTT 20-40 ms; mnist (iid), mlp, batch 32, lr 0.1, seeds 1-3",
         "virtual time: emulated network, Linux TCP (cubic, slow start after idle), "
         "modelled compute 40 ms/step, slowdown 1-3x",
     ]

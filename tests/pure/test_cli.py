@@ -21,7 +21,7 @@ horizon: {time: 10 s, evaluate_every: 1 s, target: 90 %}
 """
 
 
-def testbed(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).resolve().parents[2]
     return subprocess.run(
         [sys.executable, "-m", "testbed", *arguments], cwd=folder, text=True, capture_output=True, timeout=60,
@@ -31,7 +31,7 @@ def testbed(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
 
 def test_a_good_file_is_summed_up(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
-    done = testbed(tmp_path, "check", "x.yaml")
+    done = command(tmp_path, "check", "x.yaml")
     assert (done.returncode, done.stderr) == (0, "")
     assert "6 runs of ssgd, fedavg over 3 seeds, 2 workers" in " ".join(done.stdout.split())
 
@@ -52,7 +52,7 @@ def test_wrong_input_is_one_message_and_exit_code_2(
     (tmp_path / "good.yaml").write_text(EXPERIMENT)
     (tmp_path / "x.yaml").write_text(EXPERIMENT.replace("softmax", "softmaxx"))
     before = sorted(tmp_path.iterdir())
-    done = testbed(tmp_path, *arguments, **environment)
+    done = command(tmp_path, *arguments, **environment)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
