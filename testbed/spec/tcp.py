@@ -12,7 +12,7 @@ from testbed.spec.units import Size
 
 
 class TcpSection(Section):
-    """Connections; what is not written is Linux's own default."""
+    """Connections. The first two default to what Linux does, the buffer to what `Tcp` says."""
 
     congestion: Annotated[Literal["cubic", "bbr", "reno"], Field(examples=["cubic"])] = "cubic"
     slow_start_after_idle: Annotated[bool, Field(examples=["false"])] = True
