@@ -129,7 +129,6 @@ def serve(control: socket.socket) -> None:
 
 def main() -> None:
     """One process per inherited socket; this one serves the first."""
-    os.nice(10)  # a guest that runs comes first; one that waits for us leaves its core free
     first, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     forked = []
     for number, control in enumerate(others):

@@ -46,6 +46,6 @@ def carry_out(
     """Run on the virtual engine; the folders, and all that was shown."""
     shown: list[Progress] = []
     folders = [RunFolder.of(results, run) for run in runs]
-    settings.setdefault("limits", Limits(whole=90, silence=60))
+    settings.setdefault("limits", Limits(whole=240, silence=120))
     VirtualEngine(kernel, shown.append, **settings).run(list(zip(runs, folders, strict=True)))
     return folders, shown

@@ -234,3 +234,22 @@ def test_a_participant_that_dies_is_named(kernel: Path, tmp_path: Path, replaced
     reason, seconds = failure(kernel, tmp_path, run=small())
     assert reason.startswith("RunFailed: w2 ended by itself with SIGSEGV")
     assert seconds < 40
+
+
+def test_no_process_of_a_guest_outlives_its_kernel(kernel: Path, tmp_path: Path) -> None:
+    script = tmp_path / "spin.py"
+    script.write_text("from testbed.engines.virtual.init import say\nsay('booted')\nwhile True: pass")
+    guest = Guest("test")
+    try:
+        guest.boot(kernel, "script", {"results": str(tmp_path), "script": str(script), "arguments": []}, seed=1)
+        limit = time.monotonic() + 30
+        while not guest.lines() and time.monotonic() < limit:
+            time.sleep(0.1)
+        os.kill(guest.pid, signal.SIGKILL)  # the kernel alone, not its group
+        assert guest._process is not None
+        guest._process.wait(10)
+        while processes_of(f"uml_dir={guest.folder}") and time.monotonic() < limit:
+            time.sleep(0.1)
+        assert not processes_of(f"uml_dir={guest.folder}")
+    finally:
+        guest.close()
