@@ -92,14 +92,20 @@ def report(file: File, results: ResultsFolder = Path("results")) -> None:
     experiment, runs = _load(file)
     if not (results / experiment.name).is_dir():
         raise Refused(f"{results / experiment.name} does not exist; run it first: testbed run {file}")
+    _unfinished(runs, results)  # refuses results of another file
     _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
 
 
 @app.command()
 def mininet(file: File) -> None:
-    """Open Mininet's own prompt on an experiment's network, inside a guest."""
+    """Open Mininet's own prompt on an experiment's network, inside a guest.
+
+    Give programs an end (ping -c 2): the clock jumps from packet to packet, so ^C finds no moment to be heard.
+    """
     from testbed.engines.virtual.prompt import open_prompt
 
+    if not sys.stdin.isatty():
+        raise Refused("the prompt needs a terminal; this input is none")
     _, runs = _load(file)
     kernel = _require_kernel()
     raise typer.Exit(open_prompt(kernel, runs[0]))

@@ -78,7 +78,7 @@ def _notes(summary: Summary) -> list[str]:
         f"Time: first evaluated model at the target, median and range over seeds; one is evaluated every "
         f"{summary.resolution:g} s or every round, whichever is longer. The rest: means over seeds.",
         "MB: all messages that arrived until the target, and in the whole run.",
-        "Rounds and samples: the highest version and count among the evaluated models.",
+        "Rounds and samples: of the whole run, as far as its models were evaluated.",
         "Workers' time: computing; else a message of theirs under way; else waiting for others.",
     ]
     notes += [f"Not counted: {run}" for run in summary.lost]

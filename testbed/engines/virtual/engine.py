@@ -17,6 +17,7 @@ from typing import Any
 
 from testbed.compute.service import ComputeService, ServiceDied
 from testbed.engines.virtual.folders import refuse_spaces, remove_abandoned
+from testbed.engines.virtual.guest import compile_project
 from testbed.engines.virtual.supervised import SupervisedRun
 from testbed.record.folder import RunFolder
 from testbed.record.progress import Progress
@@ -66,6 +67,7 @@ class VirtualEngine:
         """
         refuse_spaces(self._kernel)
         remove_abandoned()
+        compile_project()
         waiting = deque(work)
         at_once = self._at_once or how_many_at_once(len(work))
         processes = len(os.sched_getaffinity(0))
