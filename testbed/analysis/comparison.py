@@ -29,7 +29,7 @@ def table(summary: Summary) -> Table:
     whole.add_column(Text("algorithm"))
     against = f"vs {summary.baseline}" if summary.baseline else "speed-up"
     headings = [f"time to {percent(summary.target)}", against, "MB to\ntarget", "rounds\nsamples"]
-    for heading in [*headings, "accuracy\nat the end", "compute/\ntransfer/wait"]:
+    for heading in [*headings, "accuracy\nat the end", "compute/\ntransfer/\nwait"]:
         whole.add_column(Text(heading), justify="right", no_wrap=True)
     for one in summary.algorithms:
         whole.add_row(*_row(one, summary.horizon))
