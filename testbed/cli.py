@@ -187,14 +187,14 @@ def main() -> None:
     """The `testbed` command."""
     from testbed.engines.virtual.folders import NoPlaceForGuests
     from testbed.engines.virtual.kernel.recipe import KernelError
-    from testbed.record.folder import InUse
+    from testbed.record.folder import InUse, NoResultsFolder
     from testbed.runtime.finder import NoSuchAlgorithm
     from testbed.spec.faults import SpecError
 
     signal.signal(signal.SIGTERM, _terminate)  # so that guests are ended and runs get their last word
     try:
         app()
-    except (SpecError, Refused, InUse, KernelError, NoPlaceForGuests, NoSuchAlgorithm) as fault:
+    except (SpecError, Refused, InUse, NoResultsFolder, KernelError, NoPlaceForGuests, NoSuchAlgorithm) as fault:
         print(fault, file=sys.stderr)
         sys.exit(2)
 

@@ -33,14 +33,23 @@ class InUse(Exception):
     """Another command runs this experiment."""
 
 
+class NoResultsFolder(Exception):
+    """Results cannot be written where they should be."""
+
+
 @contextmanager
 def experiment_lock(folder: Path) -> Iterator[None]:
     """Hold an experiment's folder while the body runs, so that two commands do not clear each other's runs.
 
-    InUse when another process holds it; a process that dies holds nothing.
+    InUse when another process holds it; a process that dies holds nothing. NoResultsFolder when the folder
+    cannot be made or written to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = (folder / ".lock").open("w")
+    except OSError as error:
+        raise NoResultsFolder(f"{folder}: {error.strerror}; take another --results folder") from None
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.record.folder import InUse, experiment_lock
+from testbed.record.folder import InUse, NoResultsFolder, experiment_lock
 
 EXPERIMENT = """
 network: {preset: star, workers: 2, links: {rate: 10 Mbit/s, delay: 10 ms}}
@@ -57,6 +57,15 @@ def test_wrong_input_is_one_message_and_exit_code_2(
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_results_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(NoResultsFolder, match="Not a directory; take another --results folder"),
+        experiment_lock(tmp_path / "file" / "x"),
+    ):
+        pass
 
 
 def test_two_commands_cannot_run_one_experiment_at_once(tmp_path: Path) -> None:

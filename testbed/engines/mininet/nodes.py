@@ -38,7 +38,7 @@ class NlNode(Node):  # type: ignore[misc]
     def mountPrivateDirs(self) -> None:
         """Private folders need a shell with a mount namespace of its own, which these nodes lack."""
         if self.privateDirs:
-            raise NotImplementedError(f"{self.name}: private folders are not supported")
+            raise ValueError(f"{self.name}: a node without a mount namespace cannot have private folders")
 
     def unmountPrivateDirs(self) -> None:
         """There are none."""
