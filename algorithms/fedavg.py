@@ -34,7 +34,7 @@ class FedAvg(Algorithm[Hyper]):
     """Several local steps a round, behind a barrier."""
 
     Hyper = Hyper
-    has_server = True
+    roles = ("server",)
     reference = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, arXiv:1602.05629"
 
     async def server(self, node: Node) -> None:
@@ -42,7 +42,7 @@ class FedAvg(Algorithm[Hyper]):
         for version in count():
             chosen = self.choose(node)
             await node.broadcast(chosen, "model", model, version=version)
-            trained = await node.gather("trained", chosen)
+            trained = await node.gather("trained", chosen, version=version)
             model = weighted_mean(  # W_{t+1} = sum_k (n_k / n_S) w_k
                 [message.vector for message in trained],
                 [message.meta["samples"] for message in trained],

@@ -18,17 +18,17 @@ from testbed.api import Algorithm, MomentumSGD, Node, NoHyper, weighted_mean
 class SSGD(Algorithm[NoHyper]):
     """One global step a round, behind a barrier."""
 
-    has_server = True
+    roles = ("server",)
     reference = "Chen et al., Revisiting Distributed Synchronous SGD, 2016, arXiv:1604.00981"
 
     async def server(self, node: Node) -> None:
         model = node.initial_model()
-        optimiser = MomentumSGD(node.lr, node.momentum)
+        optimiser = MomentumSGD(node.momentum)
         for version in count():
             await node.broadcast(node.workers, "model", model, version=version)
-            pushed = await node.gather("gradient", node.workers)
+            pushed = await node.gather("gradient", node.workers, version=version)
             gradient = weighted_mean([message.vector for message in pushed])  # (1/N) sum_i g_i
-            optimiser.step(model, gradient)  # W_{v+1} = W_v - lr * gradient
+            optimiser.step(model, gradient, node.lr)  # W_{v+1} = W_v - lr * gradient
             node.snapshot(model, version + 1)
 
     async def worker(self, node: Node) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from testbed.record.folder import RunFolder
+    from testbed.record.progress import Progress
     from testbed.spec.experiment import Experiment
     from testbed.spec.run import RunSpec
 
@@ -24,12 +26,27 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Distributed training over emulated wide-area networks, on a virtual clock.",
 )  # fmt: skip
+new = typer.Typer(no_args_is_help=True, help="Write files to start from.")
+app.add_typer(new, name="new")
 out, err = Console(), Console(stderr=True)
 
 NETWORKS = Path(__file__).resolve().parents[1] / "topologies"
 
 File = Annotated[Path, typer.Argument(help="An experiment file.", show_default=False)]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="Where results are kept.")]
+
+
+class Engine(StrEnum):
+    """What carries runs out: real packets in a guest, or a model of them in this process."""
+
+    virtual = "virtual"
+    sim = "sim"
+
+
+OtherEngine = Annotated[
+    Engine | None,
+    typer.Option("--engine", help="Instead of the file's engine; results then lie in <experiment>-<engine>."),
+]
 
 
 class Refused(Exception):
@@ -40,7 +57,8 @@ class Refused(Exception):
 def run(
     file: File,
     results: ResultsFolder = Path("results"),
-    at_once: Annotated[int | None, typer.Option(min=1, help="Guests side by side; default: one per core.")] = None,
+    engine: OtherEngine = None,
+    at_once: Annotated[int | None, typer.Option(min=1, help="Runs side by side; default: one per core.")] = None,
     limit: Annotated[float, typer.Option(min=1, help="Seconds of this machine that one run may take.")] = 3600,
     keep_going: Annotated[
         bool,
@@ -49,21 +67,17 @@ def run(
 ) -> None:
     """Run every algorithm and seed of an experiment, then compare them. Finished runs are kept."""
     from testbed.analysis.live import LiveView
-    from testbed.engines.virtual.engine import Limits, VirtualEngine
     from testbed.record.folder import experiment_lock
 
-    experiment, runs = _load(file)
+    experiment, runs = _load(file, engine)
     work = _unfinished(runs, results)
     _require_data(experiment)
-    kernel = _require_kernel()
+    kernel = None if experiment.engine == Engine.sim else _require_kernel()
     failed = 0
     if work:
         with experiment_lock(results / experiment.name), LiveView(experiment.horizon.time, len(work), out) as view:
-            engine = VirtualEngine(
-                kernel, view.update, at_once=at_once, limits=Limits(whole=limit), keep_going=keep_going
-            )
             try:
-                failed = engine.run(work)
+                failed = _carry_out(work, kernel, view.update, at_once, limit, keep_going)
             except KeyboardInterrupt:
                 err.print("interrupted; finished runs are kept, the same command goes on from here")
                 raise typer.Exit(130) from None
@@ -75,23 +89,25 @@ def run(
 
 
 @app.command()
-def check(file: File) -> None:
+def check(file: File, engine: OtherEngine = None) -> None:
     """Read an experiment file and say what it would run."""
-    experiment, runs = _load(file)
+    experiment, runs = _load(file, engine)
     labels = ", ".join(dict.fromkeys(r.algorithm.label for r in runs))
     out.print(
         f"{file}: {len(runs)} runs of {labels} over {len(experiment.seeds)} seeds, "
-        f"{len(runs[0].network.workers)} workers, {experiment.horizon.time:g} virtual seconds each",
+        f"{len(runs[0].network.workers)} workers, {experiment.horizon.time:g} virtual seconds each, "
+        f"on the {experiment.engine} engine",
         highlight=False,
     )
 
 
 @app.command()
-def report(file: File, results: ResultsFolder = Path("results")) -> None:
+def report(file: File, results: ResultsFolder = Path("results"), engine: OtherEngine = None) -> None:
     """Compare the runs of an experiment that are done, without running any."""
-    experiment, runs = _load(file)
+    experiment, runs = _load(file, engine)
     if not (results / experiment.name).is_dir():
-        raise Refused(f"{results / experiment.name} does not exist; run it first: testbed run {file}")
+        command = f"testbed run {file}" + (f" --engine {engine}" if engine else "")
+        raise Refused(f"{results / experiment.name} does not exist; run it first: {command}")
     _unfinished(runs, results)  # refuses results of another file
     _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
 
@@ -106,18 +122,71 @@ def mininet(file: File) -> None:
 
     if not sys.stdin.isatty():
         raise Refused("the prompt needs a terminal; this input is none")
-    _, runs = _load(file)
+    _, runs = _load(file, None)
     kernel = _require_kernel()
     raise typer.Exit(open_prompt(kernel, runs[0]))
 
 
-def _load(file: Path) -> tuple[Experiment, list[RunSpec]]:
+@app.command()
+def algorithms(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Algorithms to show in full, or files (./my_idea.py) to list too.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+) -> None:
+    """List the algorithms and their hyper-parameters."""
+    from testbed.listing import described, in_full, json_of, listed, show
+    from testbed.spec.catalogue import is_path
+
+    wanted = names or []
+    found = described(wanted)
+    if as_json:
+        print(json_of(found))
+    else:
+        show(listed(found) if all(map(is_path, wanted)) else in_full(found), out)
+
+
+@new.command("algorithm")
+def new_algorithm(
+    name: Annotated[str, typer.Argument(help="Its name, like my_idea.", show_default=False)],
+    folder: Annotated[
+        Path | None, typer.Option(help="Where; default: algorithms/ inside the project, else here.")
+    ] = None,
+) -> None:
+    """Write an algorithm that works, with comments, and its test."""
+    from testbed.starting import start_algorithm
+
+    started = start_algorithm(name, Path.cwd(), folder)
+    for line in started.advice():
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _load(file: Path, engine: Engine | None) -> tuple[Experiment, list[RunSpec]]:
     from testbed.runtime.finder import catalogue
-    from testbed.spec.expand import expand
+    from testbed.spec.expand import expand, with_engine
     from testbed.spec.experiment import load_experiment
 
-    experiment = load_experiment(file, catalogue(), [NETWORKS])
+    experiment = with_engine(load_experiment(file, catalogue(), [NETWORKS]), engine)
     return experiment, expand(experiment)
+
+
+def _carry_out(
+    work: Sequence[tuple[RunSpec, RunFolder]],
+    kernel: Path | None,
+    show: Callable[[Progress], None],
+    at_once: int | None,
+    limit: float,
+    keep_going: bool,
+) -> int:
+    """Run everything, without a kernel on the engine that needs none; how many runs failed."""
+    if kernel is None:
+        from testbed.engines.sim.engine import SimEngine
+
+        return SimEngine(show, at_once=at_once, limit=limit).run(work)
+    from testbed.engines.virtual.engine import Limits, VirtualEngine
+
+    return VirtualEngine(kernel, show, at_once=at_once, limits=Limits(whole=limit), keep_going=keep_going).run(work)
 
 
 def _unfinished(runs: Sequence[RunSpec], results: Path) -> list[tuple[RunSpec, RunFolder]]:
@@ -133,10 +202,10 @@ def _unfinished(runs: Sequence[RunSpec], results: Path) -> list[tuple[RunSpec, R
             "give this experiment another name, or another --results folder, or remove the old results"
         )
     for run, folder in places:
-        if folder.done and folder.algorithm_digest() != algorithm_digest(run.algorithm.name):
+        if folder.done and folder.algorithm_digest() != algorithm_digest(run.algorithm):
             err.print(
-                f"{folder.path}: algorithms/{run.algorithm.name}.py has changed since this run; "
-                "remove the folder to run it again",
+                f"{folder.path}: {run.algorithm.file or f'algorithms/{run.algorithm.name}.py'} has changed "
+                "since this run; remove the folder to run it again",
                 markup=False, highlight=False,
             )  # fmt: skip
     return [(run, folder) for run, folder in places if not folder.done]
@@ -190,11 +259,14 @@ def main() -> None:
     from testbed.record.folder import InUse, NoResultsFolder
     from testbed.runtime.finder import NoSuchAlgorithm
     from testbed.spec.faults import SpecError
+    from testbed.starting import CannotStart
 
     signal.signal(signal.SIGTERM, _terminate)  # so that guests are ended and runs get their last word
     try:
         app()
-    except (SpecError, Refused, InUse, NoResultsFolder, KernelError, NoPlaceForGuests, NoSuchAlgorithm) as fault:
+    except (
+        SpecError, Refused, InUse, NoResultsFolder, KernelError, NoPlaceForGuests, NoSuchAlgorithm, CannotStart
+    ) as fault:  # fmt: skip
         print(fault, file=sys.stderr)
         sys.exit(2)
 

@@ -64,6 +64,15 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Where a role beside `worker` runs."""
+
+    role: str
+    hosts: tuple[str, ...]
+    """One node of the role on each, in rank order. A host may carry several roles."""
+
+
+@dataclass(frozen=True)
 class Network:
     """Sites joined by links, and which hosts take part in training."""
 
@@ -74,11 +83,25 @@ class Network:
     """Hosts that train, in rank order."""
     server: str | None = None
     """The host of the server role; None where the network has no such host."""
+    roles: tuple[Placement, ...] = ()
+    """Where further roles run, as far as the file says so."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Every host, in file order."""
         return tuple(host for site in self.sites for host in site.hosts)
+
+    def hosts_of(self, role: str) -> tuple[str, ...]:
+        """Where a role beside `worker` runs: as placed, else beside the server, else on the first worker.
+
+        A server is never put on a worker unasked: without a place for it the tuple is empty.
+        """
+        for placement in self.roles:
+            if placement.role == role:
+                return placement.hosts
+        if self.server is not None:
+            return (self.server,)
+        return () if role == "server" else self.workers[:1]
 
     def site_of(self, host: str) -> Site:
         """The site that holds `host`; KeyError when there is none."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
+from testbed.spec.run import AlgorithmChoice
 
 _PACKAGES = ("torch", "numpy", "mininet", "scikit-learn", "pandas", "pyarrow")
 
@@ -29,26 +30,27 @@ def _processor() -> str:
     return platform.processor()
 
 
-def algorithm_digest(name: str) -> str:
-    """SHA-256 of `algorithms/<name>.py`; empty where there is no such file."""
-    path = Path(testbed.__file__).parents[1] / "algorithms" / f"{name}.py"
+def algorithm_digest(choice: AlgorithmChoice) -> str:
+    """SHA-256 of the chosen algorithm's file; empty where there is no such file."""
+    own = Path(testbed.__file__).parents[1] / "algorithms" / f"{choice.name}.py"
+    path = Path(choice.file) if choice.file else own
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
-def environment(kernel: Path, algorithm: str) -> dict[str, Any]:
-    """What this run is made with. `kernel` is the guest's program, `algorithm` a file's name."""
-    return {"algorithm": algorithm_digest(algorithm), **_machine(kernel)}
+def environment(kernel: Path | None, choice: AlgorithmChoice) -> dict[str, Any]:
+    """What this run is made with. `kernel` is the guest's program, None where the engine has no guest."""
+    return {"algorithm": algorithm_digest(choice), **_machine(kernel)}
 
 
 @cache
-def _machine(kernel: Path) -> dict[str, Any]:
+def _machine(kernel: Path | None) -> dict[str, Any]:
     """Everything else that could change a number, and what the machine was.
 
     The virtual times of a run depend on the kernel's build, so its digest is kept.
     """
     return {
         "testbed": testbed.__version__,
-        "kernel": {"path": str(kernel), "sha256": hashlib.sha256(kernel.read_bytes()).hexdigest()},
+        "kernel": kernel and {"path": str(kernel), "sha256": hashlib.sha256(kernel.read_bytes()).hexdigest()},
         "python": platform.python_version(),
         "packages": {package: _version(package) for package in _PACKAGES},
         "instruction_set": "avx2",

@@ -3,6 +3,7 @@
     results/<experiment>/<label>/seed=<n>/
         spec.yaml          the frozen run
         env.json           versions, kernel, machine
+        algorithm.py       the algorithm's source, where it is none of the project's own
         fidelity.json      the network as measured before training
         profile.json       where the machine's seconds went
         metrics.parquet    time, node, version, samples, loss, accuracy
@@ -99,11 +100,14 @@ class RunFolder:
 
     def begin(self, run: RunSpec, environment: dict[str, Any]) -> None:
         """Clear what an unfinished run left and write down what is about to run."""
+        source = Path(run.algorithm.file).read_bytes() if run.algorithm.file else None
         if self.path.exists():
             shutil.rmtree(self.path)
         self.records.mkdir(parents=True)
         (self.path / "spec.yaml").write_text(write_spec_yaml(run))
         (self.path / "env.json").write_text(json.dumps(environment, indent=1) + "\n")
+        if source is not None:
+            (self.path / "algorithm.py").write_bytes(source)
 
     def finish(self) -> None:
         """The last word of a run that went well."""

@@ -11,16 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator, model_validator
 
 from testbed.spec.catalogue import Catalogue, Context
+from testbed.spec.failures import Failures, unfit
 from testbed.spec.faults import (
     Fault,
     Place,
     SpecError,
     faults_of,
+    nearest,
     refusal,
     refusals,
     refuse_if_any,
@@ -29,7 +31,7 @@ from testbed.spec.faults import (
 )
 from testbed.spec.hyper import LABEL, LABEL_RULE, choices
 from testbed.spec.located import Document, read
-from testbed.spec.run import AlgorithmChoice, Jitter
+from testbed.spec.run import AlgorithmChoice, FlowModel, Jitter
 from testbed.spec.section import Section
 from testbed.spec.topology import UP_DOWN, Topology, topology
 from testbed.spec.units import Duration, Percent
@@ -169,7 +171,17 @@ def _topology(value: Any, info: ValidationInfo) -> Topology:
 
 
 def _choices(value: Any, info: ValidationInfo) -> tuple[AlgorithmChoice, ...]:
-    return choices(value, Context.of(info).catalogue)
+    return choices(value, Context.of(info))
+
+
+class SimSection(Section):
+    """What the `sim` engine takes into account of the network; other engines pass it over."""
+
+    slow_start: Annotated[bool, Field(examples=["false"])] = True
+
+    def flow_model(self) -> FlowModel:
+        """For a run."""
+        return FlowModel(self.slow_start)
 
 
 class Experiment(Section):
@@ -186,7 +198,9 @@ class Experiment(Section):
     algorithms: Annotated[tuple[AlgorithmChoice, ...], PlainValidator(_choices), Field(examples=["[ssgd, fedavg]"])]
     seeds: Annotated[tuple[int, ...], PlainValidator(_seeds), Field(examples=["[1, 2, 3]"])] = (1,)
     horizon: Annotated[HorizonSection, Field(examples=["{time: 120 s, evaluate_every: 2 s, target: 80 %}"])]
-    engine: Annotated[Literal["virtual"], Field(examples=["virtual"])] = "virtual"
+    failures: Failures = ()
+    engine: Annotated[Literal["virtual", "sim"], Field(examples=["virtual"])] = "virtual"
+    sim: Annotated[SimSection, Field(examples=["{slow_start: false}"])] = SimSection()
 
     # What holds between two sections is checked at the later one, so that a fault in a third hides nothing.
 
@@ -209,15 +223,36 @@ class Experiment(Section):
     def _fit_the_network(cls, chosen: tuple[AlgorithmChoice, ...], info: ValidationInfo) -> tuple[AlgorithmChoice, ...]:
         if "network" not in info.data or info.data["network"].network.server is not None:
             return chosen
-        known = Context.of(info).catalogue.algorithms
+        catalogue = Context.of(info).catalogue
         findings: list[tuple[Place, str]] = [
             ((number,), f'"{choice.name}" needs a server; add one to the network, like "server: s1".')
             for number, choice in enumerate(chosen)
-            if known[choice.name].has_server
+            if "server" in catalogue.known(choice).roles
         ]
         if findings:
             raise refusals(findings)
         return chosen
+
+    @field_validator("failures")
+    @classmethod
+    def _fail_within_the_run(cls, failures: Failures, info: ValidationInfo) -> Failures:
+        topology, horizon = info.data.get("network"), info.data.get("horizon")
+        findings = unfit(failures, topology and topology.network, horizon and horizon.time)
+        if findings:
+            raise refusals(findings)
+        return failures
+
+    @model_validator(mode="after")
+    def _no_role_is_misspelt(self, info: ValidationInfo) -> Self:
+        """A network may place roles that only other experiments use, so a strange word alone is no fault."""
+        catalogue = Context.of(info).catalogue
+        every = [*catalogue.algorithms.values(), *(catalogue.known(choice) for choice in self.algorithms)]
+        roles = {role for known in every for role in known.roles}
+        strange = [p.role for p in self.network.network.roles if p.role not in roles and nearest(p.role, roles)]
+        if strange:
+            what = "a role of an algorithm"
+            raise refusals((("network", "roles", role), unknown(role, what, roles)) for role in strange)
+        return self
 
 
 def load_experiment(path: Path, catalogue: Catalogue, networks: Iterable[Path] = ()) -> Experiment:
@@ -228,7 +263,7 @@ def load_experiment(path: Path, catalogue: Catalogue, networks: Iterable[Path] =
     document = read(path)
     content = _mapping(document)
     faults = list(document.faults)
-    context = Context(catalogue, tuple(networks))
+    context = Context(catalogue, tuple(networks), path.parent)
     try:
         experiment = Experiment.model_validate({"name": path.stem, **content}, context=context)
     except ValidationError as error:

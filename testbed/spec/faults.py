@@ -48,9 +48,14 @@ def refuse_if_any(faults: Iterable[Fault], file: str) -> None:
 
 
 def dotted(place: Place) -> str:
-    """The place as a person writes it: `network.links[0].rate`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
-    return "".join(parts).removeprefix(".")
+    """The place as a person writes it: `network.links[0].rate`, `algorithms[0]["./mine.py"].beta`."""
+    return "".join(map(_step, place)).removeprefix(".")
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f'["{part}"]' if "." in part or "/" in part else f".{part}"
 
 
 def shown(value: Any) -> str:

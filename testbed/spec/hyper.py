@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import re
 import types
 import typing
-from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import Field, PydanticUserError, ValidationError, create_model
 from pydantic_core import InitErrorDetails
 
-from testbed.spec.catalogue import Catalogue
+from testbed.spec.catalogue import Context, KnownAlgorithm, is_path
 from testbed.spec.faults import Place, below, finding, refusal, reworded, shown, unknown
-from testbed.spec.run import AlgorithmChoice
+from testbed.spec.run import AlgorithmChoice, to_plain
 from testbed.spec.section import Section
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Labels and experiment names become folders."""
 LABEL_RULE = 'use letters, digits, ".", "_" and "-", 64 at most, and no "." or "-" in front.'
+_LISTS = (tuple, set, frozenset)
 _SHAPE = 'write a name, or a name with its settings, like "fedavg: {local_steps: 10}".'
 
 
-def choices(value: Any, catalogue: Catalogue) -> tuple[AlgorithmChoice, ...]:
+def choices(value: Any, context: Context) -> tuple[AlgorithmChoice, ...]:
     """The algorithms of a file in its order; a pydantic refusal holds all that is wrong with them."""
     if isinstance(value, str):
         value = [value]
@@ -33,7 +36,7 @@ def choices(value: Any, catalogue: Catalogue) -> tuple[AlgorithmChoice, ...]:
     errors: list[InitErrorDetails] = []
     for number, entry in enumerate(value):
         try:
-            choice = _choice(entry, catalogue)
+            choice = _choice(entry, context)
             if any(choice.label == other.label for other in chosen):
                 raise refusal(_twice(choice))
             chosen.append(choice)
@@ -44,7 +47,7 @@ def choices(value: Any, catalogue: Catalogue) -> tuple[AlgorithmChoice, ...]:
     return tuple(chosen)
 
 
-def _choice(entry: Any, catalogue: Catalogue) -> AlgorithmChoice:
+def _choice(entry: Any, context: Context) -> AlgorithmChoice:
     place: Place
     if isinstance(entry, str):
         name, settings, place = entry, {}, ()
@@ -55,28 +58,48 @@ def _choice(entry: Any, catalogue: Catalogue) -> AlgorithmChoice:
         settings, place = {} if inner is None else inner, (name,)
     else:
         raise refusal(f"{shown(entry)} is not an algorithm; {_SHAPE}")
-    if not isinstance(name, str) or name not in catalogue.algorithms:
-        raise refusal(unknown(str(name), "an algorithm", catalogue.algorithms), *place)
-    if not isinstance(settings, dict):
-        raise refusal(f"{shown(settings)} is not a mapping of settings; {_SHAPE}", *place)
     try:
-        return _labelled(name, dict(settings), catalogue.algorithms[name].hyper)
+        if not isinstance(name, str):
+            raise refusal(unknown(str(name), "an algorithm", context.catalogue.algorithms))
+        bare, known = _meant(name, context)
+        if not isinstance(settings, dict):
+            raise refusal(f"{shown(settings)} is not a mapping of settings; {_SHAPE}")
+        return _labelled(bare, dict(settings), known)
     except ValidationError as error:
         raise below(error, *place) from None
 
 
-def _labelled(name: str, settings: dict[str, Any], hyper: type) -> AlgorithmChoice:
-    errors: list[InitErrorDetails] = []
-    label = settings.pop("label", name)
-    if not isinstance(label, str) or not LABEL.fullmatch(label):
-        errors.append(finding(("label",), f"{shown(label)} cannot name a folder; {LABEL_RULE}"))
+def _meant(name: str, context: Context) -> tuple[AlgorithmChoice, KnownAlgorithm]:
+    """The algorithm of a name or a path, without its settings."""
+    algorithms = context.catalogue.algorithms
+    if not is_path(name):
+        if name not in algorithms:
+            raise refusal(unknown(name, "an algorithm", algorithms))
+        return AlgorithmChoice(name, name), algorithms[name]
+    stem = Path(name).stem
     try:
-        given = given_hyper(hyper, settings)
+        file = (context.folder / name).resolve()
+        return AlgorithmChoice(stem, stem, file=str(file)), context.catalogue.load(file)
+    except (ValueError, OSError, RuntimeError) as error:  # the last two: no path at all, or links in a circle
+        hint = f' The algorithm of the project is written "{stem}".' if stem in algorithms else ""
+        raise refusal(f"{error}.{hint}") from None
+
+
+def _labelled(bare: AlgorithmChoice, settings: dict[str, Any], known: KnownAlgorithm) -> AlgorithmChoice:
+    errors: list[InitErrorDetails] = []
+    written = "label" in settings
+    label = settings.pop("label", bare.name)
+    if not isinstance(label, str) or not LABEL.fullmatch(label):
+        rule = LABEL_RULE if written else f"give the file a label, like {{use: {bare.file}, label: mine}}."
+        errors.append(finding(("label",) if written else (), f"{shown(label)} cannot name a folder; {rule}"))
+    given: dict[str, Any] = {}
+    try:
+        given = given_hyper(known.hyper, settings)
     except ValidationError as error:
         errors += [reworded(e) for e in error.errors(include_url=False)]
     if errors:
-        raise ValidationError.from_exception_data(name, errors)
-    return AlgorithmChoice(name, label, given)
+        raise ValidationError.from_exception_data(bare.name, errors)
+    return dataclasses.replace(bare, label=label, hyper=given)
 
 
 def given_hyper(hyper: type, settings: dict[str, Any]) -> dict[str, Any]:
@@ -84,12 +107,19 @@ def given_hyper(hyper: type, settings: dict[str, Any]) -> dict[str, Any]:
 
     A pydantic refusal names each unknown key, wrong type and passed limit, and what `__post_init__` says.
     """
-    section = _model(hyper).model_validate(settings)
     try:
-        hyper(**{name: getattr(section, name) for name in section.model_fields_set})
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise refusal(f"{error}.") from None
-    return section.model_dump(mode="json", exclude_unset=True)
+        model = _model(hyper)
+    except (PydanticUserError, NameError, TypeError, RuntimeError) as error:
+        what = str(error).splitlines()[0]
+        message = f"its {hyper.__name__} has a type that no file can write ({what}); use numbers, words, lists."
+        raise refusal(message) from None
+    section = model.model_validate(settings)
+    values = {name: getattr(section, name) for name in model.model_fields if name in section.model_fields_set}
+    try:
+        hyper(**values)
+    except Exception as error:  # whatever __post_init__ raises
+        raise refusal(f"{error or type(error).__name__}.") from None
+    return dict(to_plain(values))
 
 
 class _HyperSection(Section):
@@ -97,7 +127,7 @@ class _HyperSection(Section):
     key_is = "a hyper-parameter"
 
 
-@cache
+@functools.cache
 def _model(hyper: type) -> type[_HyperSection]:
     """A section with the fields of the dataclass."""
     hints = typing.get_type_hints(hyper, include_extras=True)
@@ -105,9 +135,7 @@ def _model(hyper: type) -> type[_HyperSection]:
     for field in dataclasses.fields(hyper):
         if not field.init:
             continue
-        kind = hints[field.name]
-        if _is_list(kind):
-            kind = Annotated[kind, Field(strict=False)]
+        kind = _as_written(hints[field.name])
         if field.default_factory is not dataclasses.MISSING:
             fields[field.name] = (kind, Field(default_factory=field.default_factory))
         else:
@@ -115,15 +143,18 @@ def _model(hyper: type) -> type[_HyperSection]:
     return create_model("Hyper", __base__=_HyperSection, **fields)
 
 
-def _is_list(hint: Any) -> bool:
-    """Whether YAML writes the type as a list though it is another class."""
-    while typing.get_origin(hint) is Annotated:
-        hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_is_list(kind) for kind in typing.get_args(hint))
-    return (typing.get_origin(hint) or hint) in (tuple, set, frozenset)
+def _as_written(hint: Any) -> Any:
+    """The type, every collection in it taken from what YAML knows, which is a list."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return Annotated[_as_written(arguments[0]), *arguments[1:]]
+    if origin in (typing.Union, types.UnionType):
+        return functools.reduce(operator.or_, map(_as_written, arguments))
+    if arguments and origin in (*_LISTS, list, dict):
+        hint = origin[tuple(map(_as_written, arguments))]
+    return Annotated[hint, Field(strict=False)] if (origin or hint) in _LISTS else hint
 
 
 def _twice(choice: AlgorithmChoice) -> str:
-    remedy = f"{{use: {choice.name}, label: {choice.name}-2}}"
+    remedy = f"{{use: {choice.file or choice.name}, label: {choice.name}-2}}"
     return f'the label "{choice.label}" is taken by an entry above; give one of them another, like {remedy}.'

@@ -83,6 +83,25 @@ class AlgorithmChoice:
     label: str
     """how tables and folders call it; differs from `name` where one file runs with two settings."""
     hyper: dict[str, Any] = field(default_factory=dict)
+    file: str = ""
+    """absolute path of an algorithm from outside the project; empty for one of `algorithms/`."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A node whose process dies while the run goes on."""
+
+    node: str
+    time: float
+    """seconds since training began."""
+
+
+@dataclass(frozen=True)
+class FlowModel:
+    """What the `sim` engine's model of the network takes into account."""
+
+    slow_start: bool = True
+    """Whether connections begin with small windows, as TCP does; else a message takes latency + bytes / rate."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +117,8 @@ class RunSpec:
     compute: Compute
     horizon: Horizon
     engine: str = "virtual"
+    failures: tuple[Failure, ...] = ()
+    sim: FlowModel = FlowModel()
 
 
 def to_plain(value: Any) -> Any:
@@ -106,19 +127,44 @@ def to_plain(value: Any) -> Any:
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
         return [to_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return [to_plain(item) for item in sorted(value, key=repr)]  # a set of words has no order that repeats
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     return value
 
 
+_COLLECTIONS = (tuple, list, set, frozenset)
+
+
 def from_plain(kind: Any, value: Any) -> Any:
-    """The inverse of `to_plain` for a type built from dataclasses, tuples, optionals and scalars."""
+    """The inverse of `to_plain` for a type built from dataclasses, collections, optionals and scalars.
+
+    Where a union leaves open what a value was, it stays as it is.
+    """
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return typing.cast(Any, kind)(**{name: from_plain(hints[name], v) for name, v in value.items()})
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is tuple:
-        return tuple(from_plain(arguments[0], item) for item in value)
-    if origin in (typing.Union, types.UnionType) and value is not None:
-        return from_plain(next(a for a in arguments if a is not type(None)), value)
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is typing.Annotated:
+        return from_plain(arguments[0], value)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _from_union([a for a in arguments if a is not type(None)], value)
+    if origin in _COLLECTIONS:
+        return origin(from_plain(k, v) for k, v in zip(_kinds(origin, arguments, len(value)), value, strict=True))
+    if origin is dict and arguments:
+        return {key: from_plain(arguments[1], item) for key, item in value.items()}
     return float(value) if kind is float and value is not None else value
+
+
+def _from_union(kinds: list[Any], value: Any) -> Any:
+    if len(kinds) > 1 and isinstance(value, list):
+        kinds = [kind for kind in kinds if (typing.get_origin(kind) or kind) in _COLLECTIONS]
+    return from_plain(kinds[0], value) if len(kinds) == 1 else value
+
+
+def _kinds(origin: Any, arguments: tuple[Any, ...], length: int) -> tuple[Any, ...]:
+    """The type of each item of a collection."""
+    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
+        return arguments
+    return (arguments[0] if arguments else Any,) * length

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from testbed.network.model import Link, Network, Site
 from testbed.spec.channel import JoiningLink, LanSection
 from testbed.spec.faults import Place, refusals, shown, unknown
+from testbed.spec.roles import Roles, strangers, with_roles
 from testbed.spec.section import Section
 from testbed.spec.tcp import TcpSection
 
@@ -29,11 +30,15 @@ class SiteSection(Section):
 
 
 class Sites(Section):
-    """The network. Without `workers`, every host but the server trains, in file order."""
+    """The network. Without `workers`, every host but the servers trains, in file order.
+
+    `server: s1` is short for `roles: {server: s1}`.
+    """
 
     sites: Annotated[dict[str, SiteSection], Field(examples=["{paris: {hosts: [w1]}}"])]
     links: Annotated[tuple[JoiningLink, ...], Field(strict=False)] = ()
     server: Annotated[str | None, Field(examples=["s1"])] = None
+    roles: Roles = Field(default_factory=dict)
     workers: Annotated[tuple[str, ...] | None, Field(strict=False, examples=["[w1, w2]"])] = None
     name: str = "custom"
     tcp: TcpSection = TcpSection()
@@ -82,21 +87,28 @@ class Sites(Section):
             return server
         return _passed(server, [((), unknown(server, "a host of this network", _hosts(sites)))])
 
+    @field_validator("roles")
+    @classmethod
+    def _roles_are_on_hosts(cls, roles: dict[str, tuple[str, ...]], info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+        sites, server = info.data.get("sites"), info.data.get("server")
+        findings = [] if sites is None else strangers(roles, _hosts(sites))
+        if server is not None and "server" in roles:
+            findings.append((("server",), f'stands beside "server: {server}"; keep one of the two.'))
+        return _passed(roles, findings)
+
     @field_validator("workers")
     @classmethod
     def _workers_are_hosts(cls, workers: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
         sites = info.data.get("sites")
         if workers is None or sites is None:
             return workers
-        hosts, server = _hosts(sites), info.data.get("server")
+        hosts = _hosts(sites)
         findings: list[tuple[Place, str]] = []
         for rank, worker in enumerate(workers):
             if worker not in hosts:
                 findings.append(((rank,), unknown(worker, "a host of this network", hosts)))
             elif worker in workers[:rank]:
                 findings.append(((rank,), f'"{worker}" stands here twice; keep one.'))
-            elif worker == server:
-                findings.append(((rank,), f'"{worker}" is the server; put a second host on its site.'))
         return _passed(workers, findings)
 
     @model_validator(mode="after")
@@ -105,14 +117,17 @@ class Sites(Section):
         return _passed(self, [] if self._ranks() else [nobody])
 
     def _ranks(self) -> tuple[str, ...]:
-        hosts = tuple(host for host in _hosts(self.sites) if host != self.server)
-        return hosts if self.workers is None else self.workers
+        """Whoever trains: a server only if `workers` names it."""
+        if self.workers is not None:
+            return self.workers
+        servers = {self.server, *self.roles.get("server", ())}
+        return tuple(host for host in _hosts(self.sites) if host not in servers)
 
     def network(self) -> Network:
         """The network that this describes."""
         sites = tuple(Site(name, site.hosts, site.lan.channel()) for name, site in self.sites.items())
         links = tuple(Link(*link.between, *link.directions()) for link in self.links)
-        return Network(self.name, sites, links, self._ranks(), self.server)
+        return with_roles(Network(self.name, sites, links, self._ranks(), self.server), self.roles)
 
 
 def _passed(value: T, findings: list[tuple[Place, str]]) -> T:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, model_validator
 
@@ -19,11 +19,13 @@ from testbed.spec.faults import (
     faults_of,
     nearest,
     refusal,
+    refusals,
     refuse_if_any,
     shown,
     unknown,
 )
 from testbed.spec.located import read
+from testbed.spec.roles import Roles, strangers, with_roles
 from testbed.spec.run import Tcp
 from testbed.spec.section import Section
 from testbed.spec.sites import Sites
@@ -61,6 +63,7 @@ class Star(Section):
     workers: Workers | None = None
     links: Annotated[UpDownLink | tuple[UpDownLink, ...], PlainValidator(_links), Field(examples=[UP_DOWN])]
     lan: LanSection = LanSection()
+    roles: Roles = Field(default_factory=dict)
     name: str = "star"
     tcp: TcpSection = TcpSection()
 
@@ -72,12 +75,13 @@ class Star(Section):
         elif self.workers not in (None, len(self.links)) or not self.links:
             told = f"{len(self.links)} links for {self.workers or 'no'} workers"
             raise refusal(f"{told}; write one for each worker, or a single mapping for all.", "links")
+        _refuse_strangers(self.roles, self.network())
         return self
 
     def network(self) -> Network:
         """The network that this describes."""
         links = self.links if isinstance(self.links, tuple) else (self.links,) * (self.workers or 0)
-        return star([link.directions() for link in links], self.lan.channel(), self.name)
+        return with_roles(star([link.directions() for link in links], self.lan.channel(), self.name), self.roles)
 
 
 class TwoRacks(Section):
@@ -87,20 +91,31 @@ class TwoRacks(Section):
     workers: Annotated[int, Field(ge=2, le=MOST_WORKERS, examples=["8"])]
     link: Annotated[UpDownLink, Field(examples=[UP_DOWN])]
     lan: LanSection = LanSection()
+    roles: Roles = Field(default_factory=dict)
     name: str = "two-racks"
     tcp: TcpSection = TcpSection()
 
+    @model_validator(mode="after")
+    def _roles_are_on_hosts(self) -> Self:
+        _refuse_strangers(self.roles, self.network())
+        return self
+
     def network(self) -> Network:
         """The network that this describes."""
-        return two_racks(self.workers, self.lan.channel(), self.link.directions(), self.name)
+        racks = two_racks(self.workers, self.lan.channel(), self.link.directions(), self.name)
+        return with_roles(racks, self.roles)
 
 
 class Named(Section):
-    """A network from a file, with other connections if `tcp` says so."""
+    """A network from a file, with other connections if `tcp` says so, and the named roles moved."""
 
     use: Annotated[str, Field(examples=["two-racks"])]
+    roles: Roles = Field(default_factory=dict)
     tcp: TcpSection | None = None
 
+
+Drawn: TypeAlias = Star | TwoRacks | Sites
+"""A network that stands in a file, checked."""
 
 PRESETS: dict[str, type[Star] | type[TwoRacks]] = {"star": Star, "two-racks": TwoRacks}
 FORMS = ("preset", "sites", "use")
@@ -110,19 +125,46 @@ FORMS = ("preset", "sites", "use")
 def topology(value: Any, folders: Iterable[Path]) -> Topology:
     """The network that a section of a file describes; a pydantic refusal says what is wrong with it."""
     if isinstance(value, str):
-        return _from_folders(value, folders)
+        return _built(_from_folders(value, folders))
     if isinstance(value, dict) and "use" in value:
         named = Named.model_validate(value)
         try:
             found = _from_folders(named.use, folders)
         except ValidationError as error:
             raise below(error, "use") from None
-        return found if named.tcp is None else replace(found, tcp=named.tcp.tcp())
-    return _drawn(value)
+        return _built(_moved(found, named.roles), named.tcp)
+    return _built(_drawn(value))
 
 
 def load_topology(path: Path) -> Topology:
     """The network of a file by itself; SpecError when there is none."""
+    return _built(_load(path))
+
+
+def _built(section: Drawn, tcp: TcpSection | None = None) -> Topology:
+    return Topology(section.network(), (tcp or section.tcp).tcp())
+
+
+def _refuse_strangers(roles: dict[str, tuple[str, ...]], network: Network) -> None:
+    """A refusal below `roles` when a role is on a host that is none."""
+    findings = strangers(roles, network.hosts)
+    if findings:
+        raise refusals((("roles", *place), message) for place, message in findings)
+
+
+def _moved(section: Drawn, roles: dict[str, tuple[str, ...]]) -> Drawn:
+    """The network with these roles elsewhere than its file says, and the others where they were."""
+    changes: dict[str, Any] = {"roles": {**section.roles, **roles}}
+    if "server" in roles and isinstance(section, Sites):
+        changes["server"] = None
+    moved = section.model_copy(update=changes)
+    _refuse_strangers(roles, moved.network())
+    if not moved.network().workers:
+        raise refusal("leaves nobody who trains; name fewer hosts.", "roles", "server")
+    return moved
+
+
+def _load(path: Path) -> Drawn:
     document = read(path)
     faults = list(document.faults)
     try:
@@ -134,7 +176,7 @@ def load_topology(path: Path) -> Topology:
     return found
 
 
-def _drawn(value: Any, name: str | None = None) -> Topology:
+def _drawn(value: Any, name: str | None = None) -> Drawn:
     """A network given by a preset or by its sites; `name` is for one that has none of its own."""
     if not isinstance(value, dict) or not value:
         remedy = 'name a preset, like "preset: star", or write "sites:"'
@@ -145,18 +187,16 @@ def _drawn(value: Any, name: str | None = None) -> Topology:
         preset = value["preset"]
         if not isinstance(preset, str) or preset not in PRESETS:
             raise refusal(unknown(str(preset), "a preset", PRESETS), "preset")
-        section: Star | TwoRacks | Sites = PRESETS[preset].model_validate(value)
-    elif "sites" in value:
-        section = Sites.model_validate(value)
-    else:
-        meant = [key for key in value if nearest(key, FORMS)]
-        if meant:
-            raise refusal(unknown(meant[0], "a key here", FORMS), meant[0])
-        raise refusal('says neither "preset:" nor "sites:"; write one of them, or the name of a network.')
-    return Topology(section.network(), section.tcp.tcp())
+        return PRESETS[preset].model_validate(value)
+    if "sites" in value:
+        return Sites.model_validate(value)
+    meant = [key for key in value if nearest(key, FORMS)]
+    if meant:
+        raise refusal(unknown(meant[0], "a key here", FORMS), meant[0])
+    raise refusal('says neither "preset:" nor "sites:"; write one of them, or the name of a network.')
 
 
-def _from_folders(name: str, folders: Iterable[Path]) -> Topology:
+def _from_folders(name: str, folders: Iterable[Path]) -> Drawn:
     """The network in the first folder that holds a file of that name."""
     files: dict[str, Path] = {}
     for folder in folders:
@@ -166,6 +206,6 @@ def _from_folders(name: str, folders: Iterable[Path]) -> Topology:
     if name not in files:
         raise refusal(unknown(name, "a network in the topologies folder", files))
     try:
-        return load_topology(files[name])
+        return _load(files[name])
     except SpecError as error:
         raise elsewhere(error) from None

@@ -13,7 +13,7 @@ from testbed.spec.catalogue import Catalogue, KnownAlgorithm
 from testbed.spec.expand import expand
 from testbed.spec.experiment import Experiment, load_experiment
 from testbed.spec.faults import SpecError
-from testbed.spec.run import AlgorithmChoice, Jitter, RunSpec
+from testbed.spec.run import AlgorithmChoice, Failure, FlowModel, Jitter, RunSpec
 from testbed.spec.spec_yaml import read_spec_yaml, write_spec_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -42,9 +42,9 @@ class Nothing:
 
 CATALOGUE = Catalogue(
     algorithms={
-        "ssgd": KnownAlgorithm(Nothing, has_server=True),
-        "fedavg": KnownAlgorithm(Averaging, has_server=True),
-        "gossip": KnownAlgorithm(Averaging),
+        "ssgd": KnownAlgorithm(Nothing, ("server",)),
+        "fedavg": KnownAlgorithm(Averaging, ("server",)),
+        "gossip": KnownAlgorithm(Averaging, ("monitor",)),
     },
     data=("digits", "fashion-mnist"),
     models=("mlp", "softmax", "lenet"),
@@ -91,6 +91,8 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     experiment = load(tmp_path)
     assert experiment.name == "small"
     assert experiment.engine == "virtual"
+    assert expand(experiment)[0].failures == ()
+    assert expand(experiment)[0].sim == FlowModel(slow_start=True)
     assert experiment.workload.momentum == 0 and experiment.workload.partition == "iid"
     assert experiment.compute.jitter == Jitter()
     assert experiment.network.tcp.congestion == "cubic"
@@ -115,6 +117,27 @@ def test_every_seed_meets_every_algorithm(tmp_path: Path) -> None:
 def test_slowdown_in_three_ways(tmp_path: Path, written: str, factors: tuple[float, ...]) -> None:
     text = FILE.replace("40 ms}", f"40 ms, slowdown: {written}}}")
     assert expand(load(tmp_path, text))[0].compute.slowdown == factors
+
+
+def test_failures_are_in_the_order_of_time(tmp_path: Path) -> None:
+    text = FILE + "failures: {w2: 30 s, w1: 30 s, server: 500 ms}\nengine: sim\nsim: {slow_start: false}\n"
+    (run,) = expand(load(tmp_path, text))
+    assert run.failures == (Failure("server", 0.5), Failure("w1", 30.0), Failure("w2", 30.0))
+    assert (run.engine, run.sim) == ("sim", FlowModel(slow_start=False))
+    assert read_spec_yaml(write_spec_yaml(run)) == run
+
+
+def test_whoever_has_a_role_may_fail(tmp_path: Path) -> None:
+    network = "network: {sites: {here: {hosts: [s, w1, idle]}}, server: s, workers: [w1], roles: {gg: idle}}\n"
+    text = network + FILE[FILE.index("workload") :] + "failures: {idle: 1 s}\n"
+    assert expand(load(tmp_path, text))[0].failures == (Failure("idle", 1.0),)
+    (fault,) = faults(tmp_path, text.replace(", roles: {gg: idle}", ""))
+    assert fault.startswith('small.yaml:7: failures.idle: "idle" is not a host that takes part.')
+
+
+def test_a_role_of_no_algorithm_here_may_be_placed(tmp_path: Path) -> None:
+    text = FILE.replace("10 ms}\n", "10 ms}\n  roles: {gg: w2}\n")
+    assert load(tmp_path, text).network.network.hosts_of("gg") == ("w2",)
 
 
 def test_algorithms_in_every_form(tmp_path: Path) -> None:
@@ -226,6 +249,16 @@ def test_jitter_and_named_network(tmp_path: Path) -> None:
             "10: engine: ",
             '"vitual" is not known here; did you mean "virtual"?',
         ),
+        ("80 %}", "80 %}\nsim: {slow_strat: true}", "10: sim.slow_strat: ", 'did you mean "slow_start"?'),
+        ("80 %}", "80 %}\nsim: {slow_start: 1}", "10: sim.slow_start: ", "1 is neither true nor false."),
+        ("80 %}", "80 %}\nsim:", "10: sim: ", 'has no value; write it like "sim: {slow_start: false}".'),
+        ("80 %}", "80 %}\nfailures: {w11: 1 s}", "10: failures.w11: ", 'takes part; did you mean "w1"?'),
+        ("80 %}", "80 %}\nfailures: {w2: 1}", "10: failures.w2: ", "1 has no unit, so it is not a duration."),
+        ("80 %}", "80 %}\nfailures: {w2: 0 s}", "10: failures.w2: ", "0 s must be more than 0 s and less than 60 s"),
+        ("80 %}", "80 %}\nfailures: {w2: 1 min}", "10: failures.w2: ", "60 s must be more than 0 s and less than 60 s"),
+        ("80 %}", "80 %}\nfailures: [w2]", "10: failures: ", "write it like {w3: 30 s}."),
+        ("10 ms}\n", "10 ms}\n  roles: {moniter: w1}\n", "5: network.roles.moniter: ", 'did you mean "monitor"?'),
+        ("10 ms}\n", "10 ms}\n  roles: {gg: w7}\n", "5: network.roles.gg: ", '"w7" is not a host of this network'),
         ("80 %}", "80 %}\nname: a b", "10: name: ", '"a b" cannot name a folder'),
         ("80 %}", "80 %}\nname: 7", "10: name: ", '7 is not text; write it in quotes: "7".'),
         ("80 %}", "80 %}\nsede: 7", "10: sede: ", '"sede" is not a key here; did you mean "seeds"?'),
@@ -341,7 +374,9 @@ def test_a_run_survives_its_spec_yaml(tmp_path: Path) -> None:
     assert read_spec_yaml(write_spec_yaml(run)) == run
 
 
-AWKWARD = st.sampled_from(["no", "1..3", "012", "1e3", "null", "a: b", "# x", " x ", "\u00fc", "'", "-", "x\ny", "1_0"])
+AWKWARD = st.sampled_from(
+    ["no", "1..3", "012", "1e3", "null", "a: b", "# x", " x ", "\u00fc", "'", "-", "x\ny", "1_0", "\x85", "a\u2028"]
+)
 
 
 @UNHURRIED

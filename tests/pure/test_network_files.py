@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from testbed.network.model import Channel
+from testbed.network.model import Channel, Placement
 from testbed.network.routes import bottleneck, round_trip
 from testbed.spec.faults import SpecError, faults_of
 from testbed.spec.located import parse
@@ -166,7 +166,6 @@ links:
         ("links:", "workers: [w1, w1]\nlinks:", "net.yaml:4: workers[1]: ", '"w1" stands here twice'),
         ("links:", "workers: [w7]\nlinks:", "net.yaml:4: workers[0]: ", '"w7" is not a host of this network'),
         ("links:", "workers: []\nlinks:", "net.yaml:4: workers: ", "nobody trains"),
-        ("links:", "server: s\nworkers: [s]\nlinks:", "net.yaml:5: workers[0]: ", '"s" is the server'),
         (
             "links:",
             "tcp: {congestion: cubc}\nlinks:",
@@ -178,6 +177,81 @@ links:
 def test_sites(old: str, new: str, start: str, words: str) -> None:
     found = faults(SITES.replace(old, new, 1))
     assert any(fault.startswith(start) and words in fault for fault in found), found
+
+
+PLACED = [
+    pytest.param(SITES + "server: s\n", id="sites"),
+    pytest.param("preset: star\nworkers: 2\nlinks: {rate: 1 Mbit/s, delay: 1 ms}\n", id="star"),
+    pytest.param("preset: two-racks\nworkers: 2\nlink: {rate: 1 Mbit/s, delay: 1 ms}\n", id="two-racks"),
+]
+"""Networks of the workers w1 and w2 and a server."""
+
+
+@pytest.mark.parametrize("text", PLACED)
+def test_roles_are_placed_in_every_form_of_a_network(text: str, tmp_path: Path) -> None:
+    server = drawn(text).network.server
+    (tmp_path / "mine.yaml").write_text(text)
+    roles = f"roles: {{monitor: w1, gg: [{server}, w2]}}"
+    for network in (drawn(text + roles).network, drawn(f"use: mine\n{roles}", tmp_path).network):
+        assert network.roles == (Placement("monitor", ("w1",)), Placement("gg", (server or "", "w2")))
+        assert network.hosts_of("monitor") == ("w1",)
+        assert network.hosts_of("server") == network.hosts_of("elsewhere") == (server,)
+        assert network.workers == ("w1", "w2")
+
+
+def test_roles_of_a_named_network_stay_unless_they_are_named_again(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(SITES + "server: s\nroles: {monitor: w1, gg: w2}\n")
+    network = drawn("use: mine\nroles: {gg: w1, server: w2}", tmp_path).network
+    assert [network.hosts_of(role) for role in ("monitor", "gg", "server")] == [("w1",), ("w1",), ("w2",)]
+    assert network.workers == ("s", "w1")  # whoever does not serve, in file order
+    (fault,) = faults("use: mine\nroles: {gg: w11}", tmp_path)
+    assert fault.startswith('net.yaml:2: roles.gg: "w11" is not a host of this network; did you mean "w1"')
+    (fault,) = faults("use: mine\nroles: {server: [s, w1, w2]}", tmp_path)
+    assert fault.startswith("net.yaml:2: roles.server: leaves nobody who trains")
+
+
+def test_one_server_is_the_same_however_it_is_written() -> None:
+    assert drawn(SITES + "roles: {server: s}") == drawn(SITES + "server: s")
+    assert drawn(SITES + "roles: {server: [s]}") == drawn(SITES + "server: s")
+
+
+def test_several_servers() -> None:
+    network = drawn(SITES + "roles: {server: [w2, s]}").network
+    assert (network.server, network.hosts_of("server")) == ("w2", ("w2", "s"))
+    assert network.workers == ("w1",)
+    both = drawn(SITES + "roles: {server: [w2, s]}\nworkers: [w1, w2]").network
+    assert (both.hosts_of("server"), both.workers) == (("w2", "s"), ("w1", "w2"))
+    star = drawn("preset: star\nworkers: 2\nlinks: {rate: 1 Mbit/s, delay: 1 ms}\nroles: {server: [w1, w2]}").network
+    assert (star.hosts_of("server"), star.workers) == (("w1", "w2"), ("w1", "w2"))
+
+
+@pytest.mark.parametrize("text", PLACED)
+@pytest.mark.parametrize(
+    ("roles", "place", "words"),
+    [
+        ("{monitor: w11}", ".monitor", '"w11" is not a host of this network; did you mean "w1"'),
+        ("{monitor: [w1, w7]}", ".monitor[1]", '"w7" is not a host of this network'),
+        ("{monitor: [w1, w1]}", ".monitor[1]", '"w1" stands here twice; keep one.'),
+        ("{monitor: []}", ".monitor", "no host cannot run a role; write it like"),
+        ("{monitor: }", ".monitor", "no host cannot run a role"),
+        ("{monitor: 3}", ".monitor", "3 cannot run a role"),
+        ("{monitor: [3]}", ".monitor[0]", "3 is not the name of a host"),
+        ("{worker: w1}", ".worker", 'the key "workers" of the network says who trains'),
+        ("{workers: w1}", ".workers", 'the key "workers" of the network says who trains'),
+        ("{a b: w1}", ".a b", '"a b" cannot name a role; write the name of its method'),
+        ("{class: w1}", ".class", '"class" cannot name a role'),
+        ("w1", "", '"w1" does not say where roles run; write it like "{monitor: w1}"'),
+    ],
+)
+def test_roles_that_cannot_be_placed(text: str, roles: str, place: str, words: str) -> None:
+    (fault,) = faults(f"{text}roles: {roles}")
+    assert fault.startswith(f"net.yaml:{text.count(chr(10)) + 1}: roles{place}: ")
+    assert words in fault
+
+
+def test_the_server_is_placed_once() -> None:
+    (fault,) = faults(SITES + "server: s\nroles: {server: w1}")
+    assert fault == 'net.yaml:7: roles.server: stands beside "server: s"; keep one of the two.'
 
 
 def test_two_links_between_the_same_sites() -> None:

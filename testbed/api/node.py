@@ -1,0 +1,224 @@
+"""The node that an algorithm talks to: who it is, and every verb it has.
+
+Whatever waits takes a `deadline`, in seconds from now; None waits until the run ends. DeadlinePassed is
+raised when it passes, PeerLost when the peer that is waited for is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from testbed.api.values import Gradient, Message, Tensor, Vector
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Activity(Awaitable[T_co], Protocol[T_co]):
+    """Something that a node does beside the rest. Awaiting it gives its result, or raises its error.
+
+    An error that nobody awaits ends the run.
+    """
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        ...
+
+    def cancel(self) -> None:
+        """End it where it stands; whoever awaits it gets asyncio's CancelledError."""
+        ...
+
+
+class Node(Protocol):
+    """One participant, seen by the algorithm that runs on it."""
+
+    name: str
+    role: str
+    rank: int
+    """Place among the nodes of the same role, from 0."""
+    workers: Sequence[str]
+    """Every worker's name, in rank order."""
+    peers: Sequence[str]
+    """Every worker but this node, in rank order."""
+    server: str
+    """The server's name (the first one's, if there are several); empty where the algorithm has none."""
+    samples: int
+    """Training samples that this node holds; 0 where it is no worker."""
+    batch: int
+    """Samples in a mini-batch of the workload."""
+    momentum: float
+    """Momentum of the workload."""
+    tensors: Sequence[Tensor]
+    """How the model's tensors lie in the flat vector, without gaps."""
+    rng: np.random.Generator
+    """This node's own stream, drawn from the run's seed."""
+
+    @property
+    def lr(self) -> float:
+        """The workload's learning rate at this moment."""
+        ...
+
+    def members(self, role: str) -> Sequence[str]:
+        """The nodes of a role in rank order; empty where the algorithm does not have it."""
+        ...
+
+    # Time, and what happens side by side
+
+    def now(self) -> float:
+        """Seconds since training began."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        ...
+
+    def spawn(self, activity: Coroutine[Any, Any, T]) -> Activity[T]:
+        """Do this beside everything else, beginning when the caller next waits."""
+        ...
+
+    # Computing
+
+    def initial_model(self) -> Vector:
+        """The model that every node starts from; equal on all of them."""
+        ...
+
+    async def gradient(self, model: Vector, *, batch: int | None = None) -> Gradient:
+        """Mean gradient of this worker's next mini-batch at `model`; takes one modelled step.
+
+        `batch` samples instead of the workload's take proportionally longer or shorter. A worker computes
+        one thing at a time.
+        """
+        ...
+
+    async def train(self, model: Vector, steps: int, *, batch: int | None = None, reset: bool = True) -> Vector:
+        """`model` after that many local SGD steps on this worker's next mini-batches.
+
+        The optimiser is the workload's (learning rate, momentum, weight decay). Its momentum starts at
+        zero, or with `reset=False` where this worker's last `train` left it. Takes `steps` modelled steps.
+        """
+        ...
+
+    def snapshot(self, model: Vector, version: int) -> None:
+        """Show the model of this moment. It is evaluated later and costs no time.
+
+        Call it at every new version: the engine keeps as many as the experiment asks for.
+        """
+        ...
+
+    def note(self, name: str, value: float, peer: str = "") -> None:
+        """Write a number of the algorithm's own into the records: a staleness, a weight, a number of steps."""
+        ...
+
+    # Messages
+
+    def send(
+        self,
+        peer: str,
+        tag: str,
+        vector: Vector | None = None,
+        *,
+        version: int = 0,
+        meta: dict[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        """Hand a message to the network; returns when at most about one message is still unsent.
+
+        Messages to one peer arrive in order, except that one without a vector may overtake those with one.
+        A deadline that passes in the middle gives the message up: the peer never sees it. A message to
+        oneself is there at once.
+        """
+        ...
+
+    async def recv(
+        self, tag: str, sender: str | None = None, *, version: int | None = None, deadline: float | None = None
+    ) -> Message:
+        """The oldest unread message of that tag, from `sender` or from anyone, of `version` or of any."""
+        ...
+
+    def poll(self, tag: str, sender: str | None = None, *, version: int | None = None) -> Message | None:
+        """Like `recv`, but None at once where there is no such message yet."""
+        ...
+
+    def broadcast(
+        self,
+        peers: Sequence[str],
+        tag: str,
+        vector: Vector | None = None,
+        *,
+        version: int = 0,
+        meta: dict[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        """Send the same message to several peers side by side."""
+        ...
+
+    async def gather(
+        self, tag: str, senders: Sequence[str], *, version: int | None = None, deadline: float | None = None
+    ) -> list[Message]:
+        """One message of that tag from each sender, in the order of `senders` whatever comes first.
+
+        When the deadline passes or a peer is lost, messages that had come stay unread.
+        """
+        ...
+
+    # Snapshots that others take, without this node's help
+
+    def publish(self, vector: Vector, version: int, *, name: str = "model") -> None:
+        """Let others pull this snapshot; it replaces the one of that name. A pull sees one of them whole."""
+        ...
+
+    async def pull(
+        self, peer: str, *, name: str = "model", after: int | None = None, deadline: float | None = None
+    ) -> Message:
+        """The peer's newest snapshot of that name; the first one, when it has not published yet.
+
+        With `after` the pull waits at the peer for a later version than that. What was pulled is this
+        node's own copy. A pull that is given up stops the transfer.
+        """
+        ...
+
+    # Two nodes at once
+
+    def on_exchange(self, give: Callable[[], Vector], take: Callable[[Message], None]) -> None:
+        """Say what this node does in an exchange, whoever began it: `give()` what the other gets, then
+        `take(message)` what the other gave. Nothing comes between the two. Peers that ask earlier wait.
+        """
+        ...
+
+    async def exchange(self, peer: str, *, deadline: float | None = None) -> Message:
+        """Swap vectors with a peer, atomically: from `give` to `take` neither side exchanges with a third.
+
+        Both sides' `give` and `take` are called; what was taken is returned too. Any pattern of exchanges
+        comes to its end: of two that meet one is enough, and a peer that is busy makes the one wait and
+        the other ask again, by their order among the nodes. After an error nobody knows whether the peer
+        has taken its part.
+        """
+        ...
+
+    # Groups. Every member calls the same operation with the same group in the same order; operations that
+    # run side by side need tags of their own.
+
+    async def reduce_scatter(
+        self, group: Sequence[str], tag: str, vector: Vector, *, deadline: float | None = None
+    ) -> Vector:
+        """Sum over the group, each member keeping the part (see `parts`) of its own place in it.
+
+        A ring: len(group) - 1 steps, a part in each. The order of summation is fixed by the ring.
+        """
+        ...
+
+    async def all_gather(
+        self, group: Sequence[str], tag: str, part: Vector, *, deadline: float | None = None
+    ) -> Vector:
+        """Every member's part, put together in the order of the group; lengths may differ. A ring too."""
+        ...
+
+    async def all_reduce(
+        self, group: Sequence[str], tag: str, vector: Vector, *, deadline: float | None = None
+    ) -> Vector:
+        """The sum over the group, equal on every member to the last bit: reduce-scatter, then all-gather."""
+        ...

@@ -1,0 +1,1 @@
+"""What `testbed new` starts from: real files, checked like all others, in which only the name is replaced."""
