@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ def parts(length: int, count: int) -> list[slice]:
     """
     short, longer = divmod(length, count)
     bounds = [short * i + min(i, longer) for i in range(count + 1)]
-    return [slice(first, last) for first, last in zip(bounds, bounds[1:], strict=False)]
+    return [slice(first, last) for first, last in pairwise(bounds)]
 
 
 def sparse_vector(indices: npt.NDArray[np.integer], values: Vector) -> Vector:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from testbed.api import Vector
+from testbed.compute.inline import Snapshot as Shown
 from testbed.compute.slots import Job, Slot, Status
 from testbed.workload.objective import NotFinite, Objective
 
@@ -58,14 +60,17 @@ def answer(objective: Objective, slot: Slot, guest: str, waiting: deque[Snapshot
 def _do(objective: Objective, slot: Slot, guest: str, waiting: deque[Snapshot]) -> None:
     numbers = slot.integers
     kind, rank = Job(int(numbers[Slot.KIND])), int(numbers[Slot.RANK])
-    step, steps = int(numbers[Slot.STEP]), int(numbers[Slot.STEPS])
+    first, steps, batch = int(numbers[Slot.FIRST]), int(numbers[Slot.STEPS]), int(numbers[Slot.BATCH])
     if kind is Job.INITIAL:
         slot.made[:] = objective.initial
         numbers[Slot.SAMPLES] = len(objective.parts[rank]) if rank >= 0 else 0
     elif kind is Job.GRADIENT:
-        slot.made[:], slot.floats[Slot.LOSS] = objective.gradient(slot.given, rank, step)
+        slot.made[:], slot.floats[Slot.LOSS] = objective.gradient(slot.given, rank, first, batch)
     elif kind is Job.TRAIN:
-        slot.made[:], slot.floats[Slot.LOSS] = objective.train(slot.given, rank, step, steps)
+        if numbers[Slot.RESET]:
+            slot.velocity[:] = 0
+        made = objective.train(slot.given, rank, first, steps, batch, slot.velocity)
+        slot.made[:], slot.floats[Slot.LOSS] = made
     else:
         if not np.isfinite(slot.given).all():
             raise NotFinite("the model holds numbers that are not finite")
@@ -89,3 +94,10 @@ def evaluate(objective: Objective, snapshot: Snapshot) -> Iterator[Evaluation | 
         snapshot.guest, snapshot.node, snapshot.time, snapshot.version, snapshot.samples,
         loss / total, correct / total,
     )  # fmt: skip
+
+
+def evaluate_whole(objective: Objective, shown: Shown) -> dict[str, Any]:
+    """A row of the metrics table for a model that was shown in this process."""
+    snapshot = Snapshot("", shown.node, shown.time, shown.version, shown.samples, shown.model)
+    row = next(row for row in evaluate(objective, snapshot) if row is not None)
+    return {key: value for key, value in asdict(row).items() if key != "guest"}

@@ -1,7 +1,8 @@
 """Memory shared between a guest and the compute service, cut into numbered slots.
 
-A slot carries one job at a time: a page of numbers and text, the vector that is given, and the vector
-that is made. Both sides map the same file, so nothing is copied on the way. Offsets are bytes.
+A slot carries one job at a time: a page of numbers and text, the vector that is given, the vector
+that is made, and the optimiser's velocity. Both sides map the same file, so nothing is copied on the way.
+Offsets are bytes.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ def _pages(size: int) -> int:
 
 def stride(dimension: int) -> int:
     """Bytes of one slot for models of that many parameters."""
-    return PAGE + 2 * _pages(4 * dimension)
+    return PAGE + 3 * _pages(4 * dimension)
 
 
 class Slot:
     """One slot, as views on the shared memory."""
 
-    KIND, RANK, STEP, STEPS, STATUS, VERSION, SAMPLES = range(7)
+    KIND, RANK, FIRST, STEPS, STATUS, VERSION, SAMPLES, BATCH, RESET = range(9)
     LOSS, TIME = range(2)
 
     def __init__(self, memory: mmap.mmap, index: int, dimension: int) -> None:
@@ -60,6 +61,8 @@ class Slot:
         self.floats = np.frombuffer(memory, np.float64, _NUMBERS, base + 8 * _NUMBERS)
         self.given: Vector = np.frombuffer(memory, np.float32, dimension, base + PAGE)
         self.made: Vector = np.frombuffer(memory, np.float32, dimension, base + PAGE + _pages(4 * dimension))
+        self.velocity: Vector = np.frombuffer(memory, np.float32, dimension, base + PAGE + 2 * _pages(4 * dimension))
+        """The optimiser's, from one job of local steps to the next."""
         self._text = np.frombuffer(memory, np.uint8, PAGE - _TEXT, base + _TEXT)
 
     @property

@@ -10,6 +10,7 @@
         spans.parquet      node, phase, peer, start, end, bytes
         messages.parquet   source, target, tag, version, bytes, sent, arrived
         links.parquet      time, port, bytes, packets, drops
+        notes.parquet      time, node, name, peer, value: what an algorithm noted
         DONE | FAILED      the last word; FAILED holds the reason
 
 Times in all tables are virtual seconds since training began.

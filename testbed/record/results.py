@@ -41,6 +41,7 @@ class Results:
     spans: pd.DataFrame
     messages: pd.DataFrame
     links: pd.DataFrame
+    notes: pd.DataFrame
     specs: dict[tuple[str, int], RunSpec] = field(default_factory=dict)
     """The frozen run per (algorithm, seed), of every folder that holds one."""
 

@@ -50,6 +50,13 @@ TABLES: dict[str, dict[str, str]] = {
         "packets": "int64",
         "drops": "int64",
     },
+    "notes": {
+        "time": "float64",
+        "node": "string",
+        "name": "string",
+        "peer": "string",
+        "value": "float64",
+    },
 }
 """Columns of every table, in file order, and their Arrow types."""
 
@@ -58,6 +65,7 @@ SORT: dict[str, tuple[str, ...]] = {
     "spans": ("start", "node", "end"),
     "messages": ("sent", "source", "target", "tag", "version"),
     "links": ("time", "port"),
+    "notes": ("time", "node", "name", "peer"),
 }
 """What the rows are sorted by. The remaining columns follow, so that the order is total."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 from typing import cast
 
@@ -90,6 +91,13 @@ class Incoming(asyncio.BufferedProtocol):
         except (BadFrame, ValueError) as error:
             self._transport.abort()
             self._lose(self._peer or "an unknown node", str(error))
+
+    def reset(self) -> None:
+        """Close at once, which resets the connection."""
+        if not self._transport.is_closing():
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._peer = ""  # who closes has lost nobody
+            self._transport.abort()
 
     def expect_short(self, number: int) -> None:
         """The sender announces that frame `number` is shorter than those before it."""

@@ -14,14 +14,14 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._unread: dict[str, deque[Message]] = defaultdict(deque)
-        self._waiting: dict[str, list[tuple[str | None, asyncio.Future[Message]]]] = defaultdict(list)
+        self._waiting: dict[str, list[tuple[str | None, int | None, asyncio.Future[Message]]]] = defaultdict(list)
         self._lost: dict[str, str] = {}
 
     def put(self, message: Message) -> None:
         """Give a message to the first who waits for it, or keep it."""
         waiting = self._waiting[message.tag]
-        for place, (sender, future) in enumerate(waiting):
-            if sender in (None, message.sender) and not future.done():
+        for place, (sender, version, future) in enumerate(waiting):
+            if _fits(message, sender, version) and not future.done():
                 del waiting[place]
                 future.set_result(message)
                 return
@@ -36,25 +36,25 @@ class Mailbox:
         """Nothing more will come from `peer`; who waits for it is told so. Messages in hand stay."""
         self._lost.setdefault(peer, why)
         for waiting in self._waiting.values():
-            for sender, future in waiting:
+            for sender, _, future in waiting:
                 if sender == peer and not future.done():
                     future.set_exception(PeerLost(peer, why))
 
-    def take(self, tag: str, sender: str | None) -> Message | None:
+    def take(self, tag: str, sender: str | None, version: int | None = None) -> Message | None:
         """The oldest unread message that fits, if there is one. PeerLost when none can come any more."""
         unread = self._unread[tag]
         for place, message in enumerate(unread):
-            if sender in (None, message.sender):
+            if _fits(message, sender, version):
                 del unread[place]
                 return message
         if sender is not None and sender in self._lost:
             raise PeerLost(sender, self._lost[sender])
         return None
 
-    async def wait(self, tag: str, sender: str | None) -> Message:
+    async def wait(self, tag: str, sender: str | None, version: int | None = None) -> Message:
         """The next message that fits; call it after `take` found none."""
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        entry = (sender, future)
+        entry = (sender, version, future)
         self._waiting[tag].append(entry)
         try:
             return await future
@@ -65,3 +65,7 @@ class Mailbox:
         finally:
             if entry in self._waiting[tag]:
                 self._waiting[tag].remove(entry)
+
+
+def _fits(message: Message, sender: str | None, version: int | None) -> bool:
+    return sender in (None, message.sender) and version in (None, message.version)

@@ -1,66 +1,87 @@
-"""The node that an algorithm talks to, on a real network: verbs in terms of transport and compute."""
+"""The node that an algorithm talks to: verbs in terms of a carrier of frames and a computer.
+
+The carrier is TCP or the simulated network; nothing here knows which. `testbed.runtime.sharing` has the
+verbs that are made of messages: publish and pull, exchange, group operations.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from testbed.api import ComputeFailed, DeadlinePassed, Gradient, Message, Vector
-from testbed.compute.client import Doorbell
-from testbed.compute.slots import Job, Slot
+from testbed.compute.computer import Computer
+from testbed.compute.slots import Job
+from testbed.runtime.activity import Running
 from testbed.runtime.frames import Head, pack
-from testbed.runtime.journal import Journal
 from testbed.runtime.mailbox import Mailbox
-from testbed.runtime.transport import Transport
+from testbed.runtime.places import Place
+from testbed.runtime.sharing import Sharing
 from testbed.spec.run import RunSpec
+from testbed.workload.models import tensors
 from testbed.workload.partition import node_stream
 from testbed.workload.timing import step_times
 
-
-@dataclass(frozen=True)
-class Place:
-    """A node's place among all nodes of a run."""
-
-    name: str
-    role: str
-    rank: int
-    number: int
-    """place among all nodes, which numbers its slots: `2 * number` for jobs, the next for snapshots."""
-    server: str
+T = TypeVar("T")
 
 
-class NetworkNode:
-    """`testbed.api.Node` over TCP and the compute service. Times are seconds since training began."""
+class Carrier(Protocol):
+    """What brings frames to peers."""
 
-    def __init__(self, run: RunSpec, place: Place, slots: Sequence[Slot], journal: Journal) -> None:
-        self.name, self.role, self.rank = place.name, place.role, place.rank
-        self.server = place.server
+    async def send(self, peer: str, head: bytes, vector: Vector | None) -> None:
+        """Hand a frame over. PeerLost when the peer cannot be reached."""
+        ...
+
+
+class Records(Protocol):
+    """Where a node writes down what happens."""
+
+    def write(self, table: str, **row: Any) -> None:
+        """Add a row to a table."""
+        ...
+
+
+class RunningNode(Sharing):
+    """`testbed.api.Node`. Times are seconds since training began."""
+
+    def __init__(
+        self, run: RunSpec, place: Place, everybody: Sequence[Place], computer: Computer, records: Records
+    ) -> None:
+        self.name, self.role, self.rank, self.number = place.name, place.role, place.rank, place.number
+        self._places = everybody
+        self.numbers = {other.name: other.number for other in everybody}
         self.workers: Sequence[str] = run.network.workers
-        self.batch = run.workload.batch
-        self.lr, self.momentum = run.workload.lr, run.workload.momentum
+        self.peers: Sequence[str] = [name for name in run.network.workers if name != place.name]
+        self.server = next(iter(self.members("server")), "")
+        self.batch, self.momentum = run.workload.batch, run.workload.momentum
+        self.tensors = tensors(run.workload.model, run.workload.data)
         self.rng = node_stream(run.seed, place.number)
         self.mailbox = Mailbox()
-        self.transport: Transport
+        self.carrier: Carrier
         self.start = 0.0
-        self._run, self._journal = run, journal
+        self.waits: dict[int, str] = {}
+        """What is waited for, in the order in which the waiting began; for the message about a deadlock."""
+        self._waiting = 0
+        self._run, self._records, self._computer = run, records, computer
         self._clock: Callable[[], float] = asyncio.get_running_loop().time
-        self._slots = slots
-        self._jobs = Doorbell(slots[2 * place.number])
-        self._shots = Doorbell(slots[2 * place.number + 1])
         self._processor = asyncio.Lock()
         self._times: Iterator[float] = step_times(run.compute, place.rank, run.seed)
-        self._step = 0
+        self._taken = 0
         self._next_shot = 0.0
-        self._initial = self._fetch_initial()
-        self.samples = int(self._jobs.slot.integers[Slot.SAMPLES])
-        self._jobs.slot.integers[Slot.SAMPLES] = 0  # from here on: samples processed by this node
+        self.samples = computer.samples
+        self._share()
 
-    def _fetch_initial(self) -> Vector:
-        self._jobs.ring(Job.INITIAL, rank=self.rank if self.role == "worker" else -1)
-        return self._jobs.wait().copy()
+    @property
+    def lr(self) -> float:
+        return self._run.workload.lr
+
+    def members(self, role: str) -> Sequence[str]:
+        return [place.name for place in self._places if place.role == role]
 
     # Time
 
@@ -70,45 +91,52 @@ class NetworkNode:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    def spawn(self, activity: Coroutine[Any, Any, T]) -> Running[T]:
+        return Running(activity)
+
     # Computing
 
     def initial_model(self) -> Vector:
-        return self._initial.copy()
+        return self._computer.initial.copy()
 
-    async def gradient(self, model: Vector) -> Gradient:
-        vector, loss = await self._compute(Job.GRADIENT, model, 1)
+    async def gradient(self, model: Vector, *, batch: int | None = None) -> Gradient:
+        vector, loss = await self._compute(Job.GRADIENT, model, 1, batch, True)
         return Gradient(vector, loss)
 
-    async def train(self, model: Vector, steps: int) -> Vector:
+    async def train(self, model: Vector, steps: int, *, batch: int | None = None, reset: bool = True) -> Vector:
         if steps == 0:
             return model.copy()
-        vector, _ = await self._compute(Job.TRAIN, model, steps)
+        vector, _ = await self._compute(Job.TRAIN, model, steps, batch, reset)
         return vector
 
-    async def _compute(self, kind: Job, model: Vector, steps: int) -> tuple[Vector, float]:
+    async def _compute(
+        self, kind: Job, model: Vector, steps: int, batch: int | None, reset: bool
+    ) -> tuple[Vector, float]:
         """Start the job, let the modelled time pass, then collect: the host computes meanwhile."""
         if self.role != "worker":
             raise ComputeFailed(f"{self.name} is a {self.role} and holds no data to compute on")
         self._check(model)
+        size = self.batch if batch is None else batch
+        if size < 1 or steps < 0:
+            raise ComputeFailed(f"{self.name} was asked for {steps} steps of {size} samples")
+        model = model.copy() if self._processor.locked() else model
         async with self._processor:
-            slot = self._jobs.slot
-            slot.given[:] = model
-            self._jobs.ring(kind, rank=self.rank, step=self._step, steps=steps)
-            self._step += steps
+            self._computer.begin(kind, model, self._taken, size, steps, reset)
+            self._taken += steps * size
             try:
                 with self._span("compute"):
-                    await asyncio.sleep(sum(next(self._times) for _ in range(steps)))
+                    await asyncio.sleep(sum(next(self._times) for _ in range(steps)) * (size / self.batch))
             finally:
-                vector = self._jobs.wait()  # also when we are cancelled: the slot must be free for the next job
-            made = vector.copy()
-            slot.integers[Slot.SAMPLES] += steps * self.batch
-            return made, float(slot.floats[Slot.LOSS])
+                made = self._computer.collect()  # also when cancelled: the slot must be free for the next job
+            self._computer.count(steps * size)
+            return made
 
     def _check(self, model: Vector) -> None:
-        if model.shape != self._initial.shape or model.dtype != self._initial.dtype:
+        expected = self._computer.initial
+        if model.shape != expected.shape or model.dtype != expected.dtype:
             raise ComputeFailed(
                 f"{self.name} was given a model of {model.dtype}{list(model.shape)}; "
-                f"this workload's models are float32[{len(self._initial)}]"
+                f"this workload's models are float32[{len(expected)}]"
             )
 
     def snapshot(self, model: Vector, version: int) -> None:
@@ -118,19 +146,14 @@ class NetworkNode:
             return
         every = self._run.horizon.evaluate_every
         self._next_shot = (now // every + 1) * every
-        slot = self._shots.slot
-        slot.given[:] = model
-        slot.text = self.name
-        slot.floats[Slot.TIME] = now
-        slot.integers[Slot.VERSION] = version
-        # What every worker has processed by now; each keeps its own count in its own slot.
-        slot.integers[Slot.SAMPLES] = sum(int(s.integers[Slot.SAMPLES]) for s in self._slots[::2])
-        self._shots.ring(Job.SNAPSHOT)
-        self._shots.wait()
+        self._computer.show(self.name, now, version, model)
 
-    # Talking
+    def note(self, name: str, value: float, peer: str = "") -> None:
+        self._records.write("notes", time=self.now(), node=self.name, name=name, peer=peer, value=float(value))
 
-    async def send(
+    # Messages
+
+    def send(
         self,
         peer: str,
         tag: str,
@@ -139,63 +162,107 @@ class NetworkNode:
         version: int = 0,
         meta: dict[str, Any] | None = None,
         deadline: float | None = None,
-    ) -> None:
-        head = pack(tag, version, self.now(), meta, vector)
-        sending = self.transport.send(peer, head, vector)
-        with self._span("send", peer, 0 if vector is None else vector.nbytes):
-            await (sending if deadline is None else self._by(deadline, sending, f"sending {tag!r} to {peer}"))
+    ) -> Coroutine[Any, Any, None]:
+        return self.broadcast([peer], tag, vector, version=version, meta=meta, deadline=deadline)
 
-    async def recv(self, tag: str, sender: str | None = None, *, deadline: float | None = None) -> Message:
-        message = self.mailbox.take(tag, sender)
-        if message is not None:
-            return message
-        waiting = self.mailbox.wait(tag, sender)
-        with self._span("recv", sender or ""):
-            return await (
-                waiting if deadline is None else self._by(deadline, waiting, f"{tag!r} from {sender or 'anyone'}")
+    def broadcast(
+        self,
+        peers: Sequence[str],
+        tag: str,
+        vector: Vector | None = None,
+        *,
+        version: int = 0,
+        meta: dict[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        head = pack(tag, version, self.now(), meta, vector)
+        # The caller may change its own while this is under way.
+        own = None if vector is None else vector.copy()
+        return self._send(list(peers), tag, version, head, meta, own, deadline)
+
+    async def _send(
+        self, peers: list[str], tag: str, version: int, head: bytes, meta: dict[str, Any] | None,
+        vector: Vector | None, deadline: float | None,
+    ) -> None:  # fmt: skip
+        size = 0 if vector is None else vector.nbytes
+        if self.name in peers:
+            said = json.loads(json.dumps(meta or {}))
+            told = np.empty(0, np.float32) if vector is None else vector.copy()
+            self.mailbox.put(Message(self.name, tag, version, told, said))
+            peers = [peer for peer in peers if peer != self.name]
+        if not peers:
+            return
+        with self._span("send", peers[0] if len(peers) == 1 else "", len(peers) * size):
+            await self.waiting(
+                self._side_by_side(peers, head, vector), f"{tag!r} to leave for {_listed(peers)}", deadline
             )
 
-    async def broadcast(
-        self, peers: Sequence[str], tag: str, vector: Vector | None = None, *, version: int = 0
-    ) -> None:
-        head = pack(tag, version, self.now(), None, vector)
-        with self._span("send", "", len(peers) * (0 if vector is None else vector.nbytes)):
-            # Side by side: a peer whose connection is full must not hold up the others.
-            sending = (self.transport.send(peer, head, vector) for peer in peers)
-            for outcome in await asyncio.gather(*sending, return_exceptions=True):
-                if outcome is not None:
-                    raise outcome
+    async def _side_by_side(self, peers: list[str], head: bytes, vector: Vector | None) -> None:
+        """A peer whose connection is full must not hold up the others."""
+        if len(peers) == 1:
+            await self.carrier.send(peers[0], head, vector)
+            return
+        sending = (self.carrier.send(peer, head, vector) for peer in peers)
+        for outcome in await asyncio.gather(*sending, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
 
-    async def gather(self, tag: str, senders: Sequence[str], *, deadline: float | None = None) -> list[Message]:
+    async def recv(
+        self, tag: str, sender: str | None = None, *, version: int | None = None, deadline: float | None = None
+    ) -> Message:
+        message = self.mailbox.take(tag, sender, version)
+        if message is not None:
+            return message
+        with self._span("recv", sender or ""):
+            what = f"{tag!r} from {sender or 'anyone'}" + ("" if version is None else f" of version {version}")
+            return await self.waiting(self.mailbox.wait(tag, sender, version), what, deadline)
+
+    def poll(self, tag: str, sender: str | None = None, *, version: int | None = None) -> Message | None:
+        return self.mailbox.take(tag, sender, version)
+
+    async def gather(
+        self, tag: str, senders: Sequence[str], *, version: int | None = None, deadline: float | None = None
+    ) -> list[Message]:
         async def all_of_them() -> list[Message]:
             found: list[Message] = []
             try:
                 for sender in senders:
-                    found.append(await self.recv(tag, sender))
+                    found.append(await self.recv(tag, sender, version=version))
             except BaseException:
                 self.mailbox.put_back(found)
                 raise
             return found
 
-        gathering = all_of_them()
-        return await (gathering if deadline is None else self._by(deadline, gathering, f"{tag!r} from all"))
+        if deadline is None:
+            return await all_of_them()
+        return await self.waiting(all_of_them(), f"{tag!r} from all", deadline)
 
-    async def _by(self, deadline: float, awaitable: Any, what: str) -> Any:
+    async def waiting(self, awaitable: Coroutine[Any, Any, T], what: str, deadline: float | None) -> T:
+        """Await something that can be named, until the deadline. DeadlinePassed when it passes."""
+        self._waiting += 1
+        number = self._waiting
+        self.waits[number] = what
         try:
+            if deadline is None:
+                return await awaitable
             async with asyncio.timeout(deadline):
                 return await awaitable
         except TimeoutError:
             raise DeadlinePassed(f"{self.name} waited {deadline:g} s for {what}") from None
+        finally:
+            del self.waits[number]
 
     # Records
 
     def deliver(self, sender: str, head: Head, vector: Vector) -> None:
-        """A frame has come: write it down and put it into the mailbox."""
-        self._journal.write(
+        """A frame has come: write it down and put it where it belongs."""
+        self._records.write(
             "messages", source=sender, target=self.name, tag=head.tag, version=head.version,
             bytes=head.size, sent=head.sent, arrived=self.now(),
         )  # fmt: skip
-        self.mailbox.put(Message(sender, head.tag, head.version, vector, head.meta))
+        message = Message(sender, head.tag, head.version, vector, head.meta)
+        if not self.heed(message):
+            self.mailbox.put(message)
 
     @contextmanager
     def _span(self, phase: str, peer: str = "", size: int = 0) -> Iterator[None]:
@@ -205,4 +272,8 @@ class NetworkNode:
             yield
         finally:
             if (end := self.now()) > begun:
-                self._journal.write("spans", node=self.name, phase=phase, peer=peer, start=begun, end=end, bytes=size)
+                self._records.write("spans", node=self.name, phase=phase, peer=peer, start=begun, end=end, bytes=size)
+
+
+def _listed(peers: Sequence[str]) -> str:
+    return ", ".join(peers[:4]) + (f" and {len(peers) - 4} more" if len(peers) > 4 else "")

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.api import PeerLost
+from testbed.compute.client import SlotComputer
 from testbed.compute.slots import Slot
 from testbed.runtime.finder import make_algorithm
 from testbed.runtime.journal import Journal
 from testbed.runtime.loop import ExactLoop
-from testbed.runtime.node import NetworkNode, Place
+from testbed.runtime.node import RunningNode
+from testbed.runtime.places import Place
 from testbed.runtime.transport import Transport
 from testbed.spec.run import RunSpec
 
@@ -41,19 +43,11 @@ class Surroundings:
     """What all participants of a run share."""
 
     run: RunSpec
-    addresses: dict[str, str]
-    """node to IPv4 address."""
+    everybody: Sequence[Place]
+    addresses: dict[str, tuple[str, int]]
+    """node to IPv4 address and port."""
     slots: Sequence[Slot]
     records: Path
-
-
-def places(run: RunSpec, has_server: bool) -> list[Place]:
-    """Who takes part: the server first, where there is one, then the workers in rank order."""
-    server = run.network.server if has_server and run.network.server else ""
-    nodes = [Place(server, "server", 0, 0, server)] if server else []
-    first = len(nodes)
-    workers = enumerate(run.network.workers)
-    return nodes + [Place(name, "worker", rank, first + rank, server) for rank, name in workers]
 
 
 def live(around: Surroundings, place: Place, pipes: Pipes, enter: Callable[[], None]) -> None:
@@ -81,13 +75,15 @@ async def _live(around: Surroundings, place: Place, pipes: Pipes) -> None:
     loop = asyncio.get_running_loop()
     journal = Journal(around.records, place.name)
     try:
-        node = NetworkNode(around.run, place, around.slots, journal)
-        node.transport = Transport(place.name, around.addresses, around.run.tcp, node.deliver, node.mailbox.lose)
-        await node.transport.listen()
+        computer = SlotComputer(around.slots, place.number, place.rank if place.role == "worker" else -1)
+        node = RunningNode(around.run, place, around.everybody, computer, journal)
+        transport = Transport(place.name, around.addresses, around.run.tcp, node.deliver, node.lose)
+        node.carrier = transport
+        await transport.listen()
         _say(pipes, place, "listening")
         await _read_line(pipes.down)
-        for peer in _first_peers(place, node.workers):
-            await node.transport.connect(peer)
+        for peer in first_peers(place, around.everybody):
+            await transport.connect(peer)
         _say(pipes, place, "ready")
         node.start = float(await _read_line(pipes.down))
         await asyncio.sleep(node.start - loop.time())
@@ -97,21 +93,25 @@ async def _live(around: Surroundings, place: Place, pipes: Pipes) -> None:
         journal.close()
 
 
-def _first_peers(place: Place, workers: Sequence[str]) -> Sequence[str]:
-    """Whom to connect to before the clock starts: the star of a server, or nobody yet."""
-    if not place.server:
-        return ()
-    return workers if place.role == "server" else (place.server,)
+def first_peers(place: Place, everybody: Sequence[Place]) -> Sequence[str]:
+    """Whom to connect to before the clock starts: workers and the nodes of other roles; workers not yet."""
+    return [other.name for other in everybody if (other.role == "worker") != (place.role == "worker")]
 
 
-async def _run_to_horizon(run: RunSpec, place: Place, node: NetworkNode) -> None:
+async def _run_to_horizon(run: RunSpec, place: Place, node: RunningNode) -> None:
     """Let the algorithm act until it ends by itself or its time is over."""
-    algorithm = make_algorithm(run.algorithm.name, run.algorithm.hyper)
+    algorithm = make_algorithm(run.algorithm)
     if place.number == 0:
         node.snapshot(node.initial_model(), 0)
-    life = algorithm.server(node) if place.role == "server" else algorithm.worker(node)
-    task = asyncio.ensure_future(life)
-    done, _ = await asyncio.wait({task}, timeout=run.horizon.time)
+    task = asyncio.ensure_future(getattr(algorithm, place.role)(node))
+    dies = min((failure.time for failure in run.failures if failure.node == place.name), default=None)
+    done, _ = await asyncio.wait({task}, timeout=run.horizon.time if dies is None else dies)
+    if dies is not None:
+        await asyncio.sleep(dies - node.now())
+        node.carrier.die()  # type: ignore[attr-defined]
+        task.cancel()
+        await asyncio.wait({task}, timeout=LAST_MOMENT)
+        return
     if done and not (isinstance(task.exception(), PeerLost) and node.now() > run.horizon.time - LAST_MOMENT):
         task.result()
     if done:  # whoever has nothing left to do stays, or its last messages would be lost with its connections

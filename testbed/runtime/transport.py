@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 
 from testbed.api import PeerLost, Vector
@@ -17,7 +18,10 @@ from testbed.runtime.incoming import Expectation, Incoming
 from testbed.spec.run import Tcp
 
 PORT = 7000
+"""of the first node; each further one has the next."""
 TCP_NOTSENT_LOWAT = 25
+LINGER = struct.pack("ii", 1, 0)
+"""A closed connection is reset."""
 
 Deliver = Callable[[str, Head, Vector], None]
 Lose = Callable[[str, str], None]
@@ -78,6 +82,12 @@ class Outgoing:
             self._unsent = length
             self._socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, length)
 
+    def reset(self) -> None:
+        """Close at once; the peer is told by a reset, and what was unsent is lost."""
+        if self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+            self._socket.close()
+
     def greeted(self) -> None:
         """The hello is not counted among the frames."""
         self._expectation = Expectation()
@@ -98,24 +108,35 @@ class Outgoing:
 class Transport:
     """A node's connections to its peers."""
 
-    def __init__(self, name: str, addresses: dict[str, str], tcp: Tcp, deliver: Deliver, lose: Lose) -> None:
+    def __init__(
+        self, name: str, addresses: dict[str, tuple[str, int]], tcp: Tcp, deliver: Deliver, lose: Lose
+    ) -> None:
         self._name, self._addresses, self._tcp = name, addresses, tcp
-        self._deliver, self._lose = deliver, lose
+        self._deliver, self._tell_lost = deliver, lose
         self._outgoing: dict[tuple[str, bool], asyncio.Future[Outgoing]] = {}
         self._bulk: dict[str, Incoming] = {}
         self._early: dict[str, list[int]] = {}
+        self._incoming: list[Incoming] = []
+        self._lost: dict[str, str] = {}
         self._server: asyncio.Server | None = None
+
+    def _lose(self, peer: str, why: str) -> None:
+        self._lost[peer] = why
+        self._tell_lost(peer, why)
+
+    def _accept(self) -> Incoming:
+        incoming = Incoming(self._take, self._lose, self._greet)
+        self._incoming.append(incoming)
+        return incoming
 
     async def listen(self) -> None:
         """Accept connections from now on."""
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         configure(sock, self._tcp)  # accepted connections inherit it
-        sock.bind((self._addresses[self._name], PORT))
+        sock.bind(self._addresses[self._name])
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Incoming(self._take, self._lose, self._greet), sock=sock, backlog=1024
-        )
+        self._server = await loop.create_server(self._accept, sock=sock, backlog=1024)
 
     async def connect(self, peer: str) -> None:
         """Open both connections to a peer ahead of their first use."""
@@ -126,12 +147,24 @@ class Transport:
         """Send a frame to a peer. PeerLost when it cannot be reached."""
         if peer not in self._addresses:
             raise PeerLost(peer, f"no such node; there are {', '.join(self._addresses)}")
+        if peer in self._lost:
+            raise PeerLost(peer, self._lost[peer])
         words = await self._connection(peer, False)
         if vector is None:
             await words.send(head, None)
         else:
             bulk = await self._connection(peer, True)
             await bulk.send(head, vector, words)
+
+    def die(self) -> None:
+        """Reset every connection, as if this process had been killed."""
+        if self._server is not None:
+            self._server.close()
+        for ready in self._outgoing.values():
+            if ready.done() and not ready.cancelled() and ready.exception() is None:
+                ready.result().reset()
+        for incoming in self._incoming:
+            incoming.reset()
 
     def _greet(self, peer: str, bulk: bool, incoming: Incoming) -> None:
         if bulk:
@@ -160,7 +193,7 @@ class Transport:
         sock.setblocking(False)
         configure(sock, self._tcp)
         try:
-            await asyncio.get_running_loop().sock_connect(sock, (self._addresses[peer], PORT))
+            await asyncio.get_running_loop().sock_connect(sock, self._addresses[peer])
         except OSError as error:
             sock.close()
             raise PeerLost(peer, error.strerror or str(error)) from error

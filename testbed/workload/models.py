@@ -6,10 +6,12 @@ while torch is still being imported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from testbed.api import Tensor
 from testbed.workload.datasets import DATASETS, Source
 
 if TYPE_CHECKING:
@@ -17,13 +19,16 @@ if TYPE_CHECKING:
 
 HIDDEN = 64
 
+Shapes: TypeAlias = list[tuple[str, tuple[int, ...]]]
+
 
 @dataclass(frozen=True)
 class Model:
-    """How to build a model for a data set, and how many parameters it will have."""
+    """How to build a model for a data set, and which tensors it will have."""
 
     build: Callable[[Source], nn.Module]
-    parameters: Callable[[Source], int]
+    shapes: Callable[[Source], Shapes]
+    """Name and shape of every tensor, in the order of the flat vector."""
 
 
 def _softmax(data: Source) -> nn.Module:
@@ -62,23 +67,33 @@ def _lenet(data: Source) -> nn.Module:
     )  # fmt: skip
 
 
-def _dense(inputs: int, outputs: int) -> int:
-    return (inputs + 1) * outputs
+def _layer(name: str, inputs: tuple[int, ...], outputs: int) -> Shapes:
+    return [(f"{name}.weight", (outputs, *inputs)), (f"{name}.bias", (outputs,))]
 
 
-def _lenet_parameters(data: Source) -> int:
+def _lenet_shapes(data: Source) -> Shapes:
     flat = 16 * _lenet_side(data.height) * _lenet_side(data.width)
-    convolutions = _dense(5 * 5, 6) + _dense(6 * 5 * 5, 16)
-    return convolutions + _dense(flat, 120) + _dense(120, 84) + _dense(84, data.classes)
+    convolutions = _layer("0", (1, 5, 5), 6) + _layer("3", (6, 5, 5), 16)
+    return convolutions + _layer("7", (flat,), 120) + _layer("9", (120,), 84) + _layer("11", (84,), data.classes)
 
 
 MODELS: dict[str, Model] = {
-    "softmax": Model(_softmax, lambda d: _dense(d.height * d.width, d.classes)),
-    "mlp": Model(_mlp, lambda d: _dense(d.height * d.width, HIDDEN) + _dense(HIDDEN, d.classes)),
-    "lenet": Model(_lenet, _lenet_parameters),
+    "softmax": Model(_softmax, lambda d: _layer("1", (d.height * d.width,), d.classes)),
+    "mlp": Model(_mlp, lambda d: _layer("1", (d.height * d.width,), HIDDEN) + _layer("3", (HIDDEN,), d.classes)),
+    "lenet": Model(_lenet, _lenet_shapes),
 }
+
+
+def tensors(model: str, data: str) -> tuple[Tensor, ...]:
+    """How the model's tensors lie in the flat vector; KeyError for an unknown name."""
+    found: list[Tensor] = []
+    start = 0
+    for name, shape in MODELS[model].shapes(DATASETS[data]):
+        found.append(Tensor(name, shape, start, start + math.prod(shape)))
+        start += math.prod(shape)
+    return tuple(found)
 
 
 def dimension(model: str, data: str) -> int:
     """Parameters of a model on a data set; KeyError for an unknown name."""
-    return MODELS[model].parameters(DATASETS[data])
+    return tensors(model, data)[-1].stop

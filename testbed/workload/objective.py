@@ -70,23 +70,30 @@ class Objective:
         loss = self._step(chosen)
         return self._grad.numpy(), loss
 
-    def gradient(self, model: Vector, rank: int, step: int) -> tuple[Vector, float]:
-        """Mean gradient and mean loss of a worker's mini-batch; the vector is valid until the next call."""
-        return self.gradient_of(model, self._batches[rank][step])
+    def gradient(self, model: Vector, rank: int, first: int, batch: int | None = None) -> tuple[Vector, float]:
+        """Mean gradient and mean loss of a worker's samples `first` to `first + batch` of its stream.
 
-    def train(self, model: Vector, rank: int, step: int, steps: int) -> tuple[Vector, float]:
-        """The model after local SGD steps, and the last mean loss; momentum starts at zero.
-
-        v = momentum * v + g;  w = w - lr * v
+        The vector is valid until the next call. `batch` defaults to the workload's.
         """
-        lr, momentum = self.workload.lr, self.workload.momentum
+        return self.gradient_of(model, self._batches[rank].take(first, batch or self.workload.batch))
+
+    def train(
+        self, model: Vector, rank: int, first: int, steps: int, batch: int | None = None,
+        velocity: Vector | None = None,
+    ) -> tuple[Vector, float]:  # fmt: skip
+        """The model after local SGD steps, and the last mean loss.
+
+        v = momentum * v + g;  w = w - lr * v.  v starts at `velocity` and is left there, or starts at zero.
+        """
+        lr, momentum, size = self.workload.lr, self.workload.momentum, batch or self.workload.batch
         self._flat.copy_(torch.from_numpy(model))
-        velocity = torch.zeros(self.dimension)
+        moving = torch.zeros(self.dimension) if velocity is None else torch.from_numpy(velocity)
         loss = 0.0
-        for number in range(step, step + steps):
-            loss = self._step(self._batches[rank][number])
-            velocity.mul_(momentum).add_(self._grad)
-            self._flat.sub_(velocity, alpha=lr)
+        for number in range(steps):
+            loss = self._step(self._batches[rank].take(first + number * size, size))
+            if momentum:
+                moving.mul_(momentum).add_(self._grad)
+            self._flat.sub_(moving if momentum else self._grad, alpha=lr)
         return self._flat.numpy(), loss
 
     @torch.no_grad()

@@ -53,9 +53,12 @@ class Batches:
 
     def __getitem__(self, number: int) -> Indices:
         """Sample numbers of batch `number`, from 0."""
-        first, size = number * self._batch, len(self._part)
+        return self.take(number * self._batch, self._batch)
+
+    def take(self, first: int, need: int) -> Indices:
+        """`need` sample numbers of the stream, after the first `first` ones."""
+        size = len(self._part)
         taken: list[Indices] = []
-        need = self._batch
         while need:
             epoch, offset = divmod(first, size)
             piece = self._epoch(epoch)[offset : offset + need]

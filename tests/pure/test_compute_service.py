@@ -85,12 +85,12 @@ def test_jobs_give_what_the_objective_gives(kernel: Kernel) -> None:
     assert first.made.tobytes() == objective.initial.tobytes()
     assert first.integers[Slot.SAMPLES] == 719
     kernel.slots[0].given[:] = objective.initial
-    gradient = kernel.do(0, Job.GRADIENT, RANK=1, STEP=4)
+    gradient = kernel.do(0, Job.GRADIENT, RANK=1, FIRST=32, BATCH=8)
     expected, loss = objective.gradient(objective.initial, 1, 4)
     assert gradient.made.tobytes() == expected.tobytes()
     assert gradient.floats[Slot.LOSS] == loss
     kernel.slots[2].given[:] = objective.initial
-    trained = kernel.do(2, Job.TRAIN, RANK=0, STEP=0, STEPS=3)
+    trained = kernel.do(2, Job.TRAIN, RANK=0, FIRST=0, STEPS=3, BATCH=8, RESET=1)
     assert trained.made.tobytes() == objective.train(objective.initial, 0, 0, 3)[0].tobytes()
 
 

@@ -84,9 +84,9 @@ def test_local_steps_follow_the_momentum_recursion() -> None:
     one = Objective(dataclasses.replace(WORKLOAD, momentum=0.9), workers=2, seed=1)
     model, velocity = one.initial.astype(float), np.zeros(one.dimension)
     for step in range(3, 8):
-        velocity = 0.9 * velocity + one.gradient(model.astype(np.float32), 1, step)[0]
+        velocity = 0.9 * velocity + one.gradient(model.astype(np.float32), 1, step * one.workload.batch)[0]
         model = model - 0.05 * velocity
-    trained, _ = one.train(one.initial, 1, 3, 5)
+    trained, _ = one.train(one.initial, 1, 3 * one.workload.batch, 5)
     np.testing.assert_allclose(trained, model, rtol=0, atol=1e-5)
 
 

@@ -44,7 +44,7 @@ def assert_equal_records(one: RunFolder, other: RunFolder) -> None:
         assert folder.failure is None, folder.failure
     for name in TABLES:
         first, second = pd.read_parquet(one.table(name)), pd.read_parquet(other.table(name))
-        assert len(first) > 5
+        assert len(first) > 5 or name == "notes"  # these algorithms note nothing
         pd.testing.assert_frame_equal(first, second, check_exact=True, obj=name)
         assert one.table(name).read_bytes() == other.table(name).read_bytes()
 

@@ -61,13 +61,13 @@ def test_every_pair_and_every_link_was_measured(folders: dict[str, RunFolder]) -
 def test_ssgd_over_tcp_learns_what_one_process_learns(folders: dict[str, RunFolder]) -> None:
     run = small("ssgd")
     one = Objective(run.workload, workers=3, seed=run.seed)
-    model, optimiser = one.initial.copy(), MomentumSGD(run.workload.lr)
+    model, optimiser = one.initial.copy(), MomentumSGD()
     losses = {}
     metrics = table(folders["ssgd"], "metrics")
     for version in range(int(metrics["version"].max()) + 1):
         losses[version] = one.evaluate(model, 0, 359)[0] / 359
         together = np.concatenate([one._batches[rank][version] for rank in range(3)])
-        optimiser.step(model, one.gradient_of(model, together)[0])
+        optimiser.step(model, one.gradient_of(model, together)[0], run.workload.lr)
     assert len(metrics) >= 6
     for row in metrics.itertuples():
         assert row.loss == pytest.approx(losses[row.version], abs=1e-4)

@@ -23,7 +23,9 @@ from testbed.engines.virtual.watch import Watch
 from testbed.network.plan import Plan
 from testbed.runtime.finder import find_algorithm, make_algorithm
 from testbed.runtime.journal import Journal
-from testbed.runtime.participant import Pipes, Surroundings, live, places
+from testbed.runtime.participant import Pipes, Surroundings, live
+from testbed.runtime.places import places
+from testbed.runtime.transport import PORT
 from testbed.spec.run import RunSpec, from_plain
 from testbed.workload.partition import node_stream
 
@@ -65,12 +67,11 @@ def carry_out(order: dict[str, Any], results: Path, say: Say) -> None:
 
 def _fork(run: RunSpec, plan: Plan, net: Any, records: Path, order: dict[str, Any]) -> Crew:
     """One process per participant, in its host's namespace, from this warmed one."""
-    kind = find_algorithm(run.algorithm.name)
-    make_algorithm(run.algorithm.name, run.algorithm.hyper)
-    who = places(run, kind.has_server)
+    make_algorithm(run.algorithm)
+    who = places(run, find_algorithm(run.algorithm).roles)
     slots = open_slots(2 * len(who), order["dimension"])
-    addresses = {place.name: address(net[place.name]) for place in who}
-    around = Surroundings(run, addresses, slots, records)
+    addresses = {place.name: (address(net[place.host]), PORT + place.number) for place in who}
+    around = Surroundings(run, who, addresses, slots, records)
     node_stream(run.seed, 0).random()  # numpy loads its generators at first use: once here, not in each child
     gc.collect()
     gc.freeze()
@@ -78,7 +79,7 @@ def _fork(run: RunSpec, plan: Plan, net: Any, records: Path, order: dict[str, An
     for place in who:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
-        descriptor = namespace_fd(net[place.name])
+        descriptor = namespace_fd(net[place.host])
         pid = os.fork()
         if pid == 0:
             live(around, place, Pipes(up_write, down_read), partial(enter, descriptor))

@@ -19,7 +19,7 @@ from testbed.record.folder import RunFolder
 from testbed.record.progress import Progress, State
 from testbed.record.tables import TABLES, jsonl_to_parquet
 from testbed.runtime.finder import find_algorithm
-from testbed.runtime.participant import places
+from testbed.runtime.places import places
 from testbed.spec.run import RunSpec, to_plain
 from testbed.workload.models import dimension
 
@@ -59,9 +59,9 @@ class SupervisedRun:
     def boot(self, kernel: Path, service: ComputeService, *, keep_going: bool) -> None:
         """Lay everything out and start the guest."""
         run, folder = self._run, self._folder
-        folder.begin(run, environment(kernel, run.algorithm.name))
+        folder.begin(run, environment(kernel, run.algorithm))
         size = dimension(run.workload.model, run.workload.data)
-        slots = 2 * len(places(run, find_algorithm(run.algorithm.name).has_server))
+        slots = 2 * len(places(run, find_algorithm(run.algorithm).roles))
         intro = service.introduce(self._name, run, self._guest.folder / "slots", slots, size)
         try:
             order = {
