@@ -10,7 +10,7 @@ from testbed.spec.run import Compute, RunSpec, Tcp
 
 ENGINES = {
     "virtual": "virtual time: emulated network, Linux TCP",
-    "sim": "virtual time: flow-level model of the network",
+    "sim": "SIMULATED: flow-level model of the network, not calibrated against emulation",
     "live": "wall-clock time: emulated network, Linux TCP",
 }
 UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))

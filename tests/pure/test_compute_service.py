@@ -86,7 +86,7 @@ def test_jobs_give_what_the_objective_gives(kernel: Kernel) -> None:
     assert first.integers[Slot.SAMPLES] == 719
     kernel.slots[0].given[:] = objective.initial
     gradient = kernel.do(0, Job.GRADIENT, RANK=1, FIRST=32, BATCH=8)
-    expected, loss = objective.gradient(objective.initial, 1, 4)
+    expected, loss = objective.gradient(objective.initial, 1, 32)
     assert gradient.made.tobytes() == expected.tobytes()
     assert gradient.floats[Slot.LOSS] == loss
     kernel.slots[2].given[:] = objective.initial

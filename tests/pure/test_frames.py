@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.api import PeerLost, Vector
 from testbed.runtime.frames import HEADER, BadFrame, Head, pack, unpack
-from testbed.runtime.transport import Transport
+from testbed.runtime.transport import PORT, Transport
 from testbed.spec.run import Tcp
 
 TEXT = st.text(max_size=40)
@@ -48,7 +48,7 @@ def test_only_flat_float32_travels(vector: Vector) -> None:
 class Party:
     """A transport on loopback that remembers what came."""
 
-    def __init__(self, name: str, addresses: dict[str, str]) -> None:
+    def __init__(self, name: str, addresses: dict[str, tuple[str, int]]) -> None:
         self.came: asyncio.Queue[tuple[str, Head, Vector]] = asyncio.Queue()
         self.lost: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self.transport = Transport(
@@ -58,16 +58,16 @@ class Party:
 
 
 @pytest.fixture
-def addresses() -> dict[str, str]:
+def addresses() -> dict[str, tuple[str, int]]:
     """Loopback addresses that no other test of this process uses: the port is always the same."""
     number = next(_PAIRS)
-    return {"a": f"127.77.{number}.1", "b": f"127.77.{number}.2"}
+    return {"a": (f"127.77.{number}.1", PORT), "b": (f"127.77.{number}.2", PORT)}
 
 
 _PAIRS = itertools.count(1)
 
 
-def test_vectors_and_words_cross_whole_and_in_order(addresses: dict[str, str]) -> None:
+def test_vectors_and_words_cross_whole_and_in_order(addresses: dict[str, tuple[str, int]]) -> None:
     sizes = [0, 1, 3, 16_000, 16_384, 1_000_003]
 
     async def talk() -> None:
@@ -122,7 +122,7 @@ def test_no_frame_is_left_waiting(addresses: dict[str, str], sizes: list[int], a
     asyncio.run(asyncio.wait_for(talk(), 20))
 
 
-def test_a_peer_that_nobody_is_raises_with_its_name(addresses: dict[str, str]) -> None:
+def test_a_peer_that_nobody_is_raises_with_its_name(addresses: dict[str, tuple[str, int]]) -> None:
     async def call() -> None:
         await Party("a", addresses).transport.send("b", pack("x", 0, 0.0, None, None), None)
 
@@ -131,11 +131,11 @@ def test_a_peer_that_nobody_is_raises_with_its_name(addresses: dict[str, str]) -
     assert caught.value.peer == "b"
 
 
-def test_a_stranger_loses_its_connection_and_nothing_else_breaks(addresses: dict[str, str]) -> None:
+def test_a_stranger_loses_its_connection_and_nothing_else_breaks(addresses: dict[str, tuple[str, int]]) -> None:
     async def talk() -> None:
         b = Party("b", addresses)
         await b.transport.listen()
-        _, writer = await asyncio.open_connection(addresses["b"], 7000)
+        _, writer = await asyncio.open_connection(*addresses["b"])
         writer.write(b"GET / HTTP/1.1\r\n" + bytes(40))
         assert "not a frame" in (await b.lost.get())[1]
         writer.close()
@@ -146,7 +146,7 @@ def test_a_stranger_loses_its_connection_and_nothing_else_breaks(addresses: dict
     asyncio.run(asyncio.wait_for(talk(), 20))
 
 
-def test_the_end_of_a_peer_is_told_with_its_name(addresses: dict[str, str]) -> None:
+def test_the_end_of_a_peer_is_told_with_its_name(addresses: dict[str, tuple[str, int]]) -> None:
     async def talk() -> None:
         a, b = Party("a", addresses), Party("b", addresses)
         await b.transport.listen()
