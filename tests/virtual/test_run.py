@@ -36,7 +36,7 @@ def table(folder: RunFolder, name: str) -> pd.DataFrame:
 def test_a_run_leaves_its_whole_folder(folders: dict[str, RunFolder]) -> None:
     folder = folders["ssgd"]
     assert {path.name for path in folder.path.iterdir()} == {
-        "spec.yaml", "env.json", "fidelity.json", "profile.json", "metrics.parquet", "spans.parquet",
+        "spec.yaml", "env.json", "fidelity.json", "profile.json", "metrics.parquet", "notes.parquet", "spans.parquet",
         "messages.parquet", "links.parquet", "DONE",
     }  # fmt: skip
     assert read_spec_yaml((folder.path / "spec.yaml").read_text()) == small("ssgd")
