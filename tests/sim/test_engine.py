@@ -58,5 +58,5 @@ def test_a_run_that_fails_says_why_and_does_not_take_the_other_along(tmp_path: P
     shown: list[Progress] = []
     work = [(run, RunFolder.of(tmp_path, run)) for run in (bad, good)]
     assert SimEngine(shown.append).run(work) == 1
-    assert work[1][1].done and "not finite" in (work[0][1].failure or "")
+    assert work[1][1].done and "the loss is nan" in (work[0][1].failure or "")
     assert {(progress.label, progress.state) for progress in shown} >= {("bad", "failed"), ("ssgd", "done")}
