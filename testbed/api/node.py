@@ -177,7 +177,7 @@ class Node(Protocol):
         """The peer's newest snapshot of that name; the first one, when it has not published yet.
 
         With `after` the pull waits at the peer for a later version than that. What was pulled is this
-        node's own copy. A pull that is given up stops the transfer.
+        node's own copy. An answer that comes after the deadline is dropped.
         """
         ...
 

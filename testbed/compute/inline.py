@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from testbed.api import ComputeFailed, Vector
 from testbed.compute.slots import Job
+from testbed.compute.snapshot import Snapshot
 from testbed.workload.objective import NotFinite, Objective
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A model that an algorithm showed."""
-
-    node: str
-    time: float
-    version: int
-    samples: int
-    """processed by all workers until then."""
-    model: Vector
 
 
 class Counter:

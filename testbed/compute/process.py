@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from testbed.compute.queue import Evaluation, Snapshot, answer, evaluate
+from testbed.compute.queue import answer
 from testbed.compute.slots import Slot, map_slots
+from testbed.compute.snapshot import Evaluation, Snapshot, evaluate
 from testbed.spec.run import Workload, from_plain
 from testbed.workload.objective import Objective
 
@@ -44,8 +45,9 @@ class ComputeProcess:
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, None)
         self._guests: dict[str, Guest] = {}
-        self._waiting: deque[Snapshot] = deque()
-        self._current: Iterator[Evaluation | None] | None = None
+        self._waiting: deque[tuple[str, Snapshot]] = deque()
+        """Of which guest, and what."""
+        self._current: tuple[str, Iterator[Evaluation | None]] | None = None
         self._leaving: set[str] = set()
 
     def run(self) -> None:
@@ -99,23 +101,24 @@ class ComputeProcess:
             os.close(guest.answer)
             self._leaving.add(guest.name)
             return
-        answer(guest.objective, guest.slots[struct.unpack("I", raw)[0]], guest.name, self._waiting)
+        slot = guest.slots[struct.unpack("I", raw)[0]]
+        answer(guest.objective, slot, lambda snapshot: self._waiting.append((guest.name, snapshot)))
         with suppress(BrokenPipeError):  # the guest is gone; its ring tells so next
             os.write(guest.answer, raw)
 
     def _evaluate_a_slice(self) -> None:
         if self._current is None and self._waiting:
-            snapshot = self._waiting.popleft()
-            self._current = evaluate(self._guests[snapshot.guest].objective, snapshot)
-        if self._current is not None and (row := next(self._current)) is not None:
+            name, snapshot = self._waiting.popleft()
+            self._current = name, evaluate(self._guests[name].objective, snapshot)
+        if self._current is not None and (row := next(self._current[1])) is not None:
+            self._tell(guest=self._current[0], **asdict(row))
             self._current = None
-            self._tell(**asdict(row))
 
     def _say_goodbye(self) -> None:
         """Forget guests that ended, once their last snapshot is evaluated."""
         if not self._leaving or self._current is not None:
             return
-        for name in self._leaving - {snapshot.guest for snapshot in self._waiting}:
+        for name in self._leaving - {name for name, _ in self._waiting}:
             self._leaving.discard(name)
             del self._guests[name]
             self._tell(guest=name, finished=True)

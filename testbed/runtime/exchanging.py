@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.api import Message, PeerLost, Vector
 
-ASK, ANSWER, BUSY, FREE = "\0ask", "\0answer", "\0busy", "\0free"
+ASK, ANSWER, BUSY, FREE, WITHDRAWN = "\0ask", "\0answer", "\0busy", "\0free", "\0withdrawn"
 Post = Callable[[str, str, Vector | None, int, dict[str, Any]], None]
 
 
@@ -28,13 +28,16 @@ class Exchanges:
         self._turn = asyncio.Lock()
         self._count = 0
         self._partner = ""
-        """Whom we have asked; empty when we are free."""
+        """Whom we have asked; empty while our vector may change."""
         self._answer: asyncio.Future[Message | None] | None = None
-        self._freed: asyncio.Future[None] | None = None
         self._refuser = ""
+        """Who is to tell us that it is free."""
+        self._freed: asyncio.Future[None] | None = None
         self._queue: list[Message] = []
+        """Who waits for our answer."""
         self._refused: dict[str, None] = {}
-        self._served: asyncio.Event = asyncio.Event()
+        """Whom we told that we are busy, and who has not asked again."""
+        self._served = asyncio.Event()
         self._lost: dict[str, str] = {}
 
     def register(self, give: Callable[[], Vector], take: Callable[[Message], None]) -> None:
@@ -44,65 +47,61 @@ class Exchanges:
 
     async def exchange(self, peer: str) -> Message:
         """Swap with a peer, asking again whenever it was busy."""
-        if self._give is None or self._take is None:
+        if self._give is None:
             raise ValueError(f"{self._name} must call on_exchange before it exchanges")
         if peer == self._name:
             raise ValueError(f"{self._name} cannot exchange with itself")
         async with self._turn:
             while True:
-                await self._let_others_go_first()
-                if peer in self._lost:
-                    raise PeerLost(peer, self._lost[peer])
-                message = await self._ask(peer)
+                while self._refused:
+                    self._served.clear()
+                    await self._served.wait()
+                message = await self._ask(peer, self._give())
                 if message is not None:
                     return message
-                await self._until_free(peer)
 
-    async def _let_others_go_first(self) -> None:
-        while self._refused:
-            self._served.clear()
-            await self._served.wait()
-
-    async def _ask(self, peer: str) -> Message | None:
-        """One attempt; None when the peer is busy."""
-        assert self._give is not None
+    async def _ask(self, peer: str, mine: Vector) -> Message | None:
+        """One attempt; None once a peer that was busy is free."""
+        if peer in self._lost:
+            raise PeerLost(peer, self._lost[peer])
+        loop = asyncio.get_running_loop()
         self._count += 1
-        self._partner = peer
-        self._freed = asyncio.get_running_loop().create_future()
-        self._refuser = peer
-        self._answer = asyncio.get_running_loop().create_future()
-        self._post(peer, ASK, self._give(), self._count, {})
+        self._partner, self._answer = peer, loop.create_future()
+        self._refuser, self._freed = peer, loop.create_future()
+        self._post(peer, ASK, mine, self._count, {})
         try:
-            return await self._answer
+            message = await self._answer
+            self._release()
+            if message is None:
+                await self._freed
+            return message
         finally:
+            self._release()
+            self._refuser, self._freed = "", None
+
+    def _release(self) -> None:
+        """Our vector may change again: answer those who wait, and tell those who were refused."""
+        if self._answer is not None:
             self._partner, self._answer = "", None
             self._serve()
             for name in self._refused:
                 self._post(name, FREE, None, 0, {})
 
-    async def _until_free(self, peer: str) -> None:
-        assert self._freed is not None
-        try:
-            await self._freed
-        except asyncio.CancelledError:
-            self._post(peer, FREE, None, 0, {"withdrawn": True})
-            raise
-
     def heed(self, message: Message) -> bool:
         """Act on a message of an exchange; False for any other."""
         if message.tag == ASK:
             self._asked(message)
-        elif message.tag == ANSWER:
-            if message.sender == self._partner and message.meta["ask"] == self._count:
-                self._conclude(message)
-        elif message.tag == BUSY:
-            if message.sender == self._partner and message.version == self._count and self._answer is not None:
-                self._answer.set_result(None)
+        elif message.tag in (ANSWER, BUSY):
+            if message.sender == self._partner and message.version == self._count:
+                self._conclude(message if message.tag == ANSWER else None)
         elif message.tag == FREE:
-            if message.meta.get("withdrawn"):
-                self._forget(message.sender)
-            elif self._freed is not None and message.sender == self._refuser and not self._freed.done():
-                self._freed.set_result(None)
+            if message.sender == self._refuser and self._freed is not None:
+                if not self._freed.done():
+                    self._freed.set_result(None)
+            else:  # we have given up; the peer must not keep its place for us
+                self._post(message.sender, WITHDRAWN, None, 0, {})
+        elif message.tag == WITHDRAWN:
+            self._forget(message.sender)
         else:
             return False
         return True
@@ -124,32 +123,37 @@ class Exchanges:
 
     def _asked(self, message: Message) -> None:
         self._forget(message.sender)
-        if message.sender == self._partner and self._answer is not None and not self._answer.done():
+        waiting = self._answer is not None and not self._answer.done()
+        if message.sender == self._partner and waiting:
             self._conclude(message)  # our requests have crossed: each is the other's answer
-        elif self._take is None or self._give is None:
+        elif self._give is None or (self._partner and self._may_wait(message.sender)):
             self._queue.append(message)
-        elif not self._partner:
-            self._reply(message)
-        elif self._numbers[message.sender] < self._numbers[self._name]:
-            self._queue.append(message)
-        else:
+        elif self._partner:
             self._refused[message.sender] = None
             self._post(message.sender, BUSY, None, message.version, {})
+        else:
+            self._reply(message)
 
-    def _conclude(self, message: Message) -> None:
-        assert self._answer is not None and self._take is not None
-        if not self._answer.done():
+    def _may_wait(self, peer: str) -> bool:
+        return self._numbers[peer] < self._numbers[self._name]
+
+    def _conclude(self, message: Message | None) -> None:
+        """The peer's vector, or None when it is busy."""
+        if self._answer is None or self._answer.done():
+            return
+        if message is not None:
+            assert self._take is not None
             self._take(message)
-            self._answer.set_result(message)
-            self._partner = ""
+        self._answer.set_result(message)
 
     def _reply(self, message: Message) -> None:
         assert self._give is not None and self._take is not None
         mine = self._give().copy()
         self._take(message)
-        self._post(message.sender, ANSWER, mine, message.version, {"ask": message.version})
+        self._post(message.sender, ANSWER, mine, message.version, {})
 
     def _serve(self) -> None:
-        """Answer those who had to wait, unless we have asked somebody ourselves."""
-        while self._queue and not self._partner and self._take is not None:
-            self._reply(self._queue.pop(0))
+        """Answer those who had to wait."""
+        waiting, self._queue = self._queue, []
+        for message in waiting:
+            self._reply(message)

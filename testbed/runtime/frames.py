@@ -24,9 +24,9 @@ ALIGNMENT = 16
 LARGEST_HEAD = 32_768
 """bytes of tag and meta together."""
 HELLO = "\0hello"
-"""The first frame of a connection: who speaks, and whether it carries vectors."""
+"""The first frame of a connection: who speaks, and its number among those for vectors, or 0."""
 SHORT = "\0short"
-"""Announces that frame number `version` of the connection for vectors is shorter than expected."""
+"""Announces that frame number `version` of the connection for vectors that `meta` numbers is short."""
 
 
 class BadFrame(Exception):

@@ -20,6 +20,8 @@ from testbed.api import Vector
 from testbed.runtime.frames import HELLO, BadFrame, Head, unpack
 
 SCRATCH = 65536
+LINGER = struct.pack("ii", 1, 0)
+"""A socket with this setting is reset when it is closed."""
 LARGEST_WAKE = 1 << 20
 """bytes; a receiver is woken at least this often, so that its buffer never limits the window."""
 
@@ -53,10 +55,10 @@ class Incoming(asyncio.BufferedProtocol):
     def __init__(
         self,
         deliver: Callable[[str, Head, Vector], None],
-        lose: Callable[[str, str], None],
-        greet: Callable[[str, bool, Incoming], None],
+        ended: Callable[[Incoming, str, bool], None],
+        greet: Callable[[Incoming], None],
     ) -> None:
-        self._deliver, self._lose, self._greet = deliver, lose, greet
+        self._deliver, self._ended, self._greet = deliver, ended, greet
         self._scratch = memoryview(bytearray(SCRATCH))
         self._buffer = self._scratch
         self._filled = 0
@@ -67,15 +69,18 @@ class Incoming(asyncio.BufferedProtocol):
         self._low_water = 1
         self._expectation = Expectation()
         self._short: set[int] = set()
-        self._peer = ""
+        self.peer = ""
+        """Who speaks; empty before it has said so."""
+        self.number = 0
+        """0 for small messages; from 1 on the peer's connections for vectors, one after the other."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._socket: socket.socket = transport.get_extra_info("socket")
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._peer:
-            self._lose(self._peer, str(error) if error else "it closed the connection")
+        if self.peer:
+            self._ended(self, str(error) if error else "it closed the connection", False)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer[self._filled :] if self._head is None else self._body[self._received :]
@@ -90,13 +95,14 @@ class Incoming(asyncio.BufferedProtocol):
                 self._read_body()
         except (BadFrame, ValueError) as error:
             self._transport.abort()
-            self._lose(self._peer or "an unknown node", str(error))
+            self._ended(self, str(error), True)
+            self.peer = ""  # its end has been told
 
     def reset(self) -> None:
         """Close at once, which resets the connection."""
         if not self._transport.is_closing():
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._peer = ""  # who closes has lost nobody
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+            self.peer = ""  # who closes has lost nobody
             self._transport.abort()
 
     def expect_short(self, number: int) -> None:
@@ -150,14 +156,14 @@ class Incoming(asyncio.BufferedProtocol):
         if head.tag == HELLO:
             if not {"name", "bulk"} <= head.meta.keys():
                 raise BadFrame(f"a hello says who speaks; this one says {head.meta}")
-            self._peer = str(head.meta["name"])
-            self._greet(self._peer, bool(head.meta["bulk"]), self)
+            self.peer, self.number = str(head.meta["name"]), int(head.meta["bulk"])
+            self._greet(self)
             return
-        if not self._peer:
+        if not self.peer:
             raise BadFrame("the first frame of a connection must be a hello")
         self._short.discard(self._expectation.count)
         self._expectation.saw(length + head.payload)
-        self._deliver(self._peer, head, vector)
+        self._deliver(self.peer, head, vector)
 
     def _keep(self, start: int) -> None:
         """Move what is left of the buffer to the front of the scratch buffer."""

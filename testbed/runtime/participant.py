@@ -14,10 +14,12 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed.api import PeerLost
 from testbed.compute.client import SlotComputer
 from testbed.compute.slots import Slot
+from testbed.runtime.activity import unawaited
 from testbed.runtime.finder import make_algorithm
 from testbed.runtime.journal import Journal
 from testbed.runtime.loop import ExactLoop
@@ -82,7 +84,7 @@ async def _live(around: Surroundings, place: Place, pipes: Pipes) -> None:
         await transport.listen()
         _say(pipes, place, "listening")
         await _read_line(pipes.down)
-        for peer in first_peers(place, around.everybody):
+        for peer in place.first_peers(around.everybody):
             await transport.connect(peer)
         _say(pipes, place, "ready")
         node.start = float(await _read_line(pipes.down))
@@ -93,31 +95,32 @@ async def _live(around: Surroundings, place: Place, pipes: Pipes) -> None:
         journal.close()
 
 
-def first_peers(place: Place, everybody: Sequence[Place]) -> Sequence[str]:
-    """Whom to connect to before the clock starts: workers and the nodes of other roles; workers not yet."""
-    return [other.name for other in everybody if (other.role == "worker") != (place.role == "worker")]
-
-
 async def _run_to_horizon(run: RunSpec, place: Place, node: RunningNode) -> None:
-    """Let the algorithm act until it ends by itself or its time is over."""
+    """Let the algorithm act until it ends by itself, its time is over, or its process is to die."""
     algorithm = make_algorithm(run.algorithm)
     if place.number == 0:
         node.snapshot(node.initial_model(), 0)
-    task = asyncio.ensure_future(getattr(algorithm, place.role)(node))
-    dies = min((failure.time for failure in run.failures if failure.node == place.name), default=None)
-    done, _ = await asyncio.wait({task}, timeout=run.horizon.time if dies is None else dies)
-    if dies is not None:
-        await asyncio.sleep(dies - node.now())
-        node.carrier.die()  # type: ignore[attr-defined]
-        task.cancel()
-        await asyncio.wait({task}, timeout=LAST_MOMENT)
-        return
-    if done and not (isinstance(task.exception(), PeerLost) and node.now() > run.horizon.time - LAST_MOMENT):
-        task.result()
-    if done:  # whoever has nothing left to do stays, or its last messages would be lost with its connections
-        await asyncio.sleep(run.horizon.time - node.now())
-    task.cancel()  # so that what it was waiting for is written down
-    await asyncio.wait({task}, timeout=LAST_MOMENT)
+    loop = asyncio.get_running_loop()
+    wrong: asyncio.Future[None] = loop.create_future()
+
+    def complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if (error := unawaited(context)) is not None and not wrong.done():
+            wrong.set_exception(error)
+
+    loop.set_exception_handler(complain)
+    end = min([run.horizon.time, *(failure.time for failure in run.failures if failure.host == place.host)])
+    life = loop.create_task(getattr(algorithm, place.role)(node))
+    await asyncio.wait({life, wrong}, timeout=end - node.now(), return_when=asyncio.FIRST_COMPLETED)
+    if life.done() and not (isinstance(life.exception(), PeerLost) and node.now() > end - LAST_MOMENT):
+        life.result()
+    # Whoever has nothing left to do stays, or its last messages would be lost with its connections.
+    await asyncio.wait({wrong}, timeout=end - node.now())
+    if wrong.done():
+        wrong.result()
+    if end < run.horizon.time:
+        node.carrier.die()
+    life.cancel()  # so that what was waited for is written down
+    await asyncio.wait({life, *node.activities.cancel()}, timeout=LAST_MOMENT)
 
 
 def _say(pipes: Pipes, place: Place, state: str, **more: object) -> None:

@@ -19,6 +19,10 @@ class Place:
     """place among all nodes."""
     host: str
 
+    def first_peers(self, everybody: Sequence[Place]) -> list[str]:
+        """Whom to connect to before the clock starts: workers and other roles; workers not among themselves."""
+        return [other.name for other in everybody if (other.role == "worker") != (self.role == "worker")]
+
 
 def places(run: RunSpec, roles: Sequence[str]) -> list[Place]:
     """The nodes of the further roles in the order of `roles`, then the workers in rank order.

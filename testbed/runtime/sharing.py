@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from testbed.api import Message, PeerLost, Vector, parts
-from testbed.runtime.activity import in_background
+from testbed.runtime.activity import Activities
 from testbed.runtime.exchanging import Exchanges
 from testbed.runtime.mailbox import Mailbox
 
@@ -42,15 +42,16 @@ class Sharing:
         async def waiting(self, awaitable: Coroutine[Any, Any, T], what: str, deadline: float | None) -> T: ...
 
     def _share(self) -> None:
+        self.activities = Activities()
         self._published: dict[str, tuple[int, Vector]] = {}
         self._asked: list[Message] = []
-        self._pulls: dict[int, asyncio.Future[Message]] = {}
+        self._pulls: dict[int, tuple[str, asyncio.Future[Message]]] = {}
         self._pull_number = 0
         self._exchanges = Exchanges(self.name, self.numbers, self._post)
 
     def _post(self, peer: str, tag: str, vector: Vector | None, version: int, meta: dict[str, Any]) -> None:
         """Send without waiting; a peer that is gone is no loss here."""
-        in_background(self._attempt(self.send(peer, tag, vector, version=version, meta=meta)))
+        self.activities.start(self._attempt(self.send(peer, tag, vector, version=version, meta=meta)))
 
     @staticmethod
     async def _attempt(sending: Coroutine[Any, Any, None]) -> None:
@@ -63,7 +64,7 @@ class Sharing:
             if not self._answer_pull(message):
                 self._asked.append(message)
         elif message.tag == PULLED:
-            future = self._pulls.get(int(message.meta["pull"]))
+            _, future = self._pulls.get(int(message.meta["pull"]), ("", None))
             if future is not None and not future.done():
                 future.set_result(Message(message.sender, message.meta["name"], message.version, message.vector, {}))
         else:
@@ -75,8 +76,9 @@ class Sharing:
         self.mailbox.lose(peer, why)
         self._exchanges.lose(peer, why)
         self._asked = [asked for asked in self._asked if asked.sender != peer]
-        for future in [f for f in self._pulls.values() if getattr(f, "peer", None) == peer and not f.done()]:
-            future.set_exception(PeerLost(peer, why))
+        for asked_of, future in self._pulls.values():
+            if asked_of == peer and not future.done():
+                future.set_exception(PeerLost(peer, why))
 
     # Publish and pull
 
@@ -100,8 +102,8 @@ class Sharing:
     async def _pull(self, peer: str, name: str, after: int | None) -> Message:
         self._pull_number += 1
         number = self._pull_number
-        future: Pulled = Pulled(peer)
-        self._pulls[number] = future
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._pulls[number] = peer, future
         meta = {"pull": number, "name": name, "after": after}
         try:
             if peer == self.name:
@@ -129,6 +131,12 @@ class Sharing:
         place = list(group).index(self.name)
         return place, group[place - 1], group[(place + 1) % len(group)]
 
+    async def _pass_on(self, left: str, right: str, tag: str, step: int, part: Vector) -> Vector:
+        """Hand a part to the right while the left one hands over its own."""
+        sending, receiving = self.send(right, tag, part, version=step), self.recv(tag, left, version=step)
+        passed: tuple[None, Message] = await asyncio.gather(sending, receiving)
+        return passed[1].vector
+
     async def reduce_scatter(
         self, group: Sequence[str], tag: str, vector: Vector, *, deadline: float | None = None
     ) -> Vector:
@@ -140,12 +148,9 @@ class Sharing:
         cuts = parts(len(vector), size)
         part = vector[cuts[(place - 1) % size]]
         for step in range(1, size):
-            _, message = await asyncio.gather(
-                self.send(right, f"{tag}\0scatter", part, version=step),
-                self.recv(f"{tag}\0scatter", left, version=step),
-            )
-            part = message.vector + vector[cuts[(place - 1 - step) % size]]
-        return part.copy() if size == 1 else part
+            passed = await self._pass_on(left, right, f"{tag}\0scatter", step, part)
+            part = passed + vector[cuts[(place - 1 - step) % size]]
+        return part
 
     async def all_gather(
         self, group: Sequence[str], tag: str, part: Vector, *, deadline: float | None = None
@@ -157,11 +162,7 @@ class Sharing:
         size = len(group)
         found = {place: part}
         for step in range(1, size):
-            _, message = await asyncio.gather(
-                self.send(right, f"{tag}\0gather", part, version=step),
-                self.recv(f"{tag}\0gather", left, version=step),
-            )
-            part = found[(place - step) % size] = message.vector
+            part = found[(place - step) % size] = await self._pass_on(left, right, f"{tag}\0gather", step, part)
         return np.concatenate([found[i] for i in range(size)])
 
     async def all_reduce(
@@ -171,11 +172,3 @@ class Sharing:
             return await self.all_gather(group, tag, await self.reduce_scatter(group, tag, vector))
 
         return await self.waiting(both(), f"the group's {tag!r}", deadline)
-
-
-class Pulled(asyncio.Future[Message]):
-    """The answer to a pull, and who owes it."""
-
-    def __init__(self, peer: str) -> None:
-        super().__init__(loop=asyncio.get_running_loop())
-        self.peer = peer

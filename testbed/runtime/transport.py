@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 from collections.abc import Callable
 
 from testbed.api import PeerLost, Vector
+from testbed.runtime.activity import Activities
 from testbed.runtime.frames import HELLO, SHORT, Head, pack
-from testbed.runtime.incoming import Expectation, Incoming
+from testbed.runtime.incoming import LINGER, Expectation, Incoming
 from testbed.spec.run import Tcp
 
 PORT = 7000
 """of the first node; each further one has the next."""
 TCP_NOTSENT_LOWAT = 25
-LINGER = struct.pack("ii", 1, 0)
-"""A closed connection is reset."""
 
 Deliver = Callable[[str, Head, Vector], None]
 Lose = Callable[[str, str], None]
@@ -47,8 +45,10 @@ def configure(sock: socket.socket, tcp: Tcp) -> None:
 class Outgoing:
     """The sending end of one connection. Frames of concurrent senders go out one after the other."""
 
-    def __init__(self, sock: socket.socket, peer: str) -> None:
+    def __init__(self, sock: socket.socket, peer: str, number: int) -> None:
         self._socket, self._peer = sock, peer
+        self.number = number
+        """0 for small messages; else which connection for vectors to this peer it is, from 1 on."""
         self._turn = asyncio.Lock()
         self._expectation = Expectation()
         self._unsent = 0
@@ -62,18 +62,19 @@ class Outgoing:
         """
         async with self._turn:
             body = vector.data.cast("B") if vector is not None and vector.size else memoryview(b"")
-            self._leave_room(len(head) + len(body))
-            if words is not None and len(head) + len(body) < self._expectation.length:
-                await words.send(pack(SHORT, self._expectation.count, 0.0, None, None), None)
             whole = False
             try:
+                self._leave_room(len(head) + len(body))
+                if words is not None and len(head) + len(body) < self._expectation.length:
+                    meta = {"bulk": self.number}
+                    await words.send(pack(SHORT, self._expectation.count, 0.0, meta, None), None)
                 await self._hand_over(head, body)
                 whole = True
             except OSError as error:
                 raise PeerLost(self._peer, error.strerror or str(error)) from error
             finally:
                 if not whole:
-                    self._socket.close()
+                    self.close()
             self._expectation.saw(len(head) + len(body))
 
     def _leave_room(self, length: int) -> None:
@@ -82,11 +83,32 @@ class Outgoing:
             self._unsent = length
             self._socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, length)
 
-    def reset(self) -> None:
-        """Close at once; the peer is told by a reset, and what was unsent is lost."""
-        if self._socket.fileno() >= 0:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+    @property
+    def closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def close(self, reset: bool = False) -> None:
+        """What is in the kernel's buffer still leaves, unless the connection is reset."""
+        if not self.closed:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            if reset:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
             self._socket.close()
+
+    def when_it_ends(self, tell: Callable[[str], None]) -> None:
+        """Nothing ever comes this way but the connection's end."""
+
+        def ended() -> None:
+            try:
+                why = "" if self._socket.recv(1) else "it closed the connection"
+            except BlockingIOError:
+                return
+            except OSError as error:
+                why = error.strerror or str(error)
+            self.close()
+            tell(why)
+
+        asyncio.get_running_loop().add_reader(self._socket, ended)
 
     def greeted(self) -> None:
         """The hello is not counted among the frames."""
@@ -106,7 +128,11 @@ class Outgoing:
 
 
 class Transport:
-    """A node's connections to its peers."""
+    """A node's connections to its peers.
+
+    The connection for small messages is the peer's life: when it ends, the peer is lost. One for vectors
+    that ends takes the message with it that was under way, and the next vector opens another.
+    """
 
     def __init__(
         self, name: str, addresses: dict[str, tuple[str, int]], tcp: Tcp, deliver: Deliver, lose: Lose
@@ -114,20 +140,15 @@ class Transport:
         self._name, self._addresses, self._tcp = name, addresses, tcp
         self._deliver, self._tell_lost = deliver, lose
         self._outgoing: dict[tuple[str, bool], asyncio.Future[Outgoing]] = {}
-        self._bulk: dict[str, Incoming] = {}
-        self._early: dict[str, list[int]] = {}
-        self._incoming: list[Incoming] = []
+        self._opened: dict[str, int] = {}
+        """Connections for vectors to each peer so far."""
+        self._incoming: dict[Incoming, None] = {}
+        self._bulk: dict[tuple[str, int], Incoming] = {}
+        self._early: dict[tuple[str, int], list[int]] = {}
+        """Announcements that have overtaken their connection's hello."""
+        self._finishing = Activities()
         self._lost: dict[str, str] = {}
         self._server: asyncio.Server | None = None
-
-    def _lose(self, peer: str, why: str) -> None:
-        self._lost[peer] = why
-        self._tell_lost(peer, why)
-
-    def _accept(self) -> Incoming:
-        incoming = Incoming(self._take, self._lose, self._greet)
-        self._incoming.append(incoming)
-        return incoming
 
     async def listen(self) -> None:
         """Accept connections from now on."""
@@ -151,7 +172,8 @@ class Transport:
             raise PeerLost(peer, self._lost[peer])
         words = await self._connection(peer, False)
         if vector is None:
-            await words.send(head, None)
+            # Half of a small message would cost the connection, and with it the peer.
+            await asyncio.shield(self._finishing.start(words.send(head, None)))
         else:
             bulk = await self._connection(peer, True)
             await bulk.send(head, vector, words)
@@ -162,28 +184,46 @@ class Transport:
             self._server.close()
         for ready in self._outgoing.values():
             if ready.done() and not ready.cancelled() and ready.exception() is None:
-                ready.result().reset()
+                ready.result().close(reset=True)
         for incoming in self._incoming:
             incoming.reset()
 
-    def _greet(self, peer: str, bulk: bool, incoming: Incoming) -> None:
-        if bulk:
-            self._bulk[peer] = incoming
-            for number in self._early.pop(peer, []):
+    def _accept(self) -> Incoming:
+        incoming = Incoming(self._take, self._ended, self._greet)
+        self._incoming[incoming] = None
+        return incoming
+
+    def _greet(self, incoming: Incoming) -> None:
+        if incoming.number:
+            key = incoming.peer, incoming.number
+            self._bulk[key] = incoming
+            for number in self._early.pop(key, []):
                 incoming.expect_short(number)
 
+    def _ended(self, incoming: Incoming, why: str, broken: bool) -> None:
+        self._incoming.pop(incoming, None)
+        self._bulk.pop((incoming.peer, incoming.number), None)
+        if broken or not incoming.number:
+            self._lose(incoming.peer or "an unknown node", why)
+
+    def _lose(self, peer: str, why: str) -> None:
+        if peer not in self._lost:
+            self._lost[peer] = why
+            self._tell_lost(peer, why)
+
     def _take(self, sender: str, head: Head, vector: Vector) -> None:
-        if head.tag == SHORT:
-            if sender in self._bulk:
-                self._bulk[sender].expect_short(head.version)
-            else:  # it has overtaken the other connection's hello
-                self._early.setdefault(sender, []).append(head.version)
-        else:
+        if head.tag != SHORT:
             self._deliver(sender, head, vector)
+            return
+        key = sender, int(head.meta["bulk"])
+        if key in self._bulk:
+            self._bulk[key].expect_short(head.version)
+        else:
+            self._early.setdefault(key, []).append(head.version)
 
     async def _connection(self, peer: str, bulk: bool) -> Outgoing:
         ready = self._outgoing.get((peer, bulk))
-        if ready is None:
+        if ready is None or (bulk and ready.done() and not ready.exception() and ready.result().closed):
             ready = asyncio.ensure_future(self._open(peer, bulk))
             self._outgoing[peer, bulk] = ready
         return ready.result() if ready.done() else await asyncio.shield(ready)
@@ -197,7 +237,11 @@ class Transport:
         except OSError as error:
             sock.close()
             raise PeerLost(peer, error.strerror or str(error)) from error
-        connection = Outgoing(sock, peer)
-        await connection.send(pack(HELLO, 0, 0.0, {"name": self._name, "bulk": bulk}, None), None)
+        if bulk:
+            self._opened[peer] = self._opened.get(peer, 0) + 1
+        connection = Outgoing(sock, peer, self._opened[peer] if bulk else 0)
+        if not bulk:
+            connection.when_it_ends(lambda why: self._lose(peer, why))
+        await connection.send(pack(HELLO, 0, 0.0, {"name": self._name, "bulk": connection.number}, None), None)
         connection.greeted()
         return connection

@@ -28,7 +28,7 @@ def _failures(value: Any) -> tuple[Failure, ...]:
             findings.append(((node,), str(error)))
     if findings:
         raise refusals(findings)
-    return tuple(sorted(found, key=lambda failure: (failure.time, failure.node)))
+    return tuple(sorted(found, key=lambda failure: (failure.time, failure.host)))
 
 
 Failures: TypeAlias = Annotated[tuple[Failure, ...], PlainValidator(_failures), Field(examples=[SAMPLE])]
@@ -39,11 +39,11 @@ def unfit(failures: Sequence[Failure], network: Network | None, end: float | Non
     """A finding for whoever takes no part, and for every moment outside the run; None is not looked at."""
     findings: list[tuple[Place, str]] = []
     for failure in failures:
-        if network is not None and failure.node not in (nodes := _taking_part(network)):
-            findings.append(((failure.node,), unknown(failure.node, "a host that takes part", nodes)))
+        if network is not None and failure.host not in (nodes := _taking_part(network)):
+            findings.append(((failure.host,), unknown(failure.host, "a host that takes part", nodes)))
         if failure.time <= 0 or (end is not None and failure.time >= end):
             limit = "" if end is None else f" and less than {end:g} s, the run's end"
-            findings.append(((failure.node,), f"{failure.time:g} s must be more than 0 s{limit}."))
+            findings.append(((failure.host,), f"{failure.time:g} s must be more than 0 s{limit}."))
     return findings
 
 

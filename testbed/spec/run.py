@@ -89,9 +89,9 @@ class AlgorithmChoice:
 
 @dataclass(frozen=True)
 class Failure:
-    """A node whose process dies while the run goes on."""
+    """A host whose processes die while the run goes on."""
 
-    node: str
+    host: str
     time: float
     """seconds since training began."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.api import Algorithm, Vector
+from testbed.compute.snapshot import Snapshot
 from testbed.engines.sim.simulate import simulate
 from testbed.network.model import Channel
 from testbed.network.presets import star
@@ -34,9 +35,10 @@ def run_locally(
         "local", AlgorithmChoice("x", "x"), 5, star([(channel, channel)] * workers), Tcp(), objective.workload,
         Compute(0.001, slowdown), Horizon(0.5 * versions, 1e-6, 0.8), engine="sim",
     )  # fmt: skip
-    left = simulate(run, lambda: algorithm, objective)
+    shown: list[Snapshot] = []
+    left = simulate(run, lambda: algorithm, objective, shown.append)
     seen = {name: Seen() for name in ("server", *run.network.workers)}
-    for shot in left.snapshots:
+    for shot in shown:
         if shot.version:
             seen[shot.node].snapshots.append((shot.version, shot.model))
     for row in left.rows["messages"]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from testbed.api import Algorithm, DeadlinePassed, Message, Node, NoHyper, PeerLost, Vector
-from testbed.engines.sim.loop import Deadlock
+from testbed.engines.sim.simulate import Deadlock
 from testbed.engines.sim.trial import Trial, trial
 from testbed.network.model import Channel
 from testbed.network.presets import star
@@ -167,7 +167,7 @@ def test_a_transfer_alone_takes_latency_and_bytes_by_rate() -> None:
     async def act(node: Node) -> None:
         if node.rank == 0:
             await node.send("w2", "hello", filled(0, 1))  # opens the connection
-            await node.sleep(5)
+            await node.sleep(5 - node.now())
             await node.send("w2", "bulk", filled(1, 250_000))
         elif node.rank == 1:
             await node.recv("bulk")

@@ -1,24 +1,45 @@
-"""Runs experiments on the simulated network: one process per run, as many at once as there are cores."""
+"""Runs experiments on the simulated network: one process per run, as many at once as there are cores.
+
+The processes are forked from one that has imported torch. Whatever goes wrong with a run becomes its FAILED
+file; no process outlives the command.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from testbed.compute.arithmetic import hold_arithmetic
+from testbed.engines.sim.process import carry_out
 from testbed.record.environment import environment
 from testbed.record.folder import RunFolder
-from testbed.record.progress import Progress
+from testbed.record.progress import Progress, State
 from testbed.spec.run import RunSpec
 
-TICK = 0.5
-"""seconds between two looks at the limit."""
+TICK = 0.2
+"""seconds between two looks at the clock."""
+
+Work = tuple[RunSpec, RunFolder]
+
+
+@dataclass
+class _Running:
+    """A run in its process."""
+
+    run: RunSpec
+    folder: RunFolder
+    process: ForkServerProcess
+    began: float
+    """seconds of the monotonic clock."""
+    last: Progress
+    """what was said last."""
 
 
 class SimEngine:
@@ -27,82 +48,71 @@ class SimEngine:
     def __init__(self, show: Callable[[Progress], None], *, at_once: int | None = None, limit: float = 3600.0) -> None:
         self._show, self._limit = show, limit
         self._at_once = at_once or len(os.sched_getaffinity(0))
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["testbed.engines.sim.process", "testbed.engines.sim.simulate"])
 
-    def run(self, work: Sequence[tuple[RunSpec, RunFolder]]) -> int:
-        """Carry out every run and count those that failed. Each ends as DONE or FAILED in its folder."""
+    def run(self, work: Sequence[Work]) -> int:
+        """Carry out every run and count those that failed.
+
+        Each ends as DONE or FAILED in its folder, also when this is interrupted.
+        """
         hold_arithmetic()
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["testbed.engines.sim.simulate"])
         waiting = deque(work)
-        running: dict[Connection, tuple[Any, RunSpec, RunFolder, float]] = {}
+        running: dict[Connection, _Running] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < self._at_once:
-                    run, folder = waiting.popleft()
-                    folder.begin(run, environment(None, run.algorithm))
-                    ours, theirs = context.Pipe(duplex=False)
-                    process = context.Process(target=carry_out, args=(run, folder, theirs), daemon=True)
-                    process.start()
-                    theirs.close()
-                    running[ours] = process, run, folder, time.monotonic()
+                    self._begin(running, *waiting.popleft())
                 self._look(running)
-        finally:
-            for process, _, folder, _ in running.values():
-                process.kill()
-                process.join()
-                folder.fail("interrupted")
+        except BaseException as error:
+            for one in running.values():
+                self._stop(one, f"interrupted: {type(error).__name__} {error}")
+            raise
         return sum(folder.failure is not None for _, folder in work)
 
-    def _look(self, running: dict[Connection, tuple[Any, RunSpec, RunFolder, float]]) -> None:
-        for ready in wait(list(running), TICK):
-            assert isinstance(ready, Connection)
-            process, run, folder, began = running[ready]
+    def _begin(self, running: dict[Connection, _Running], run: RunSpec, folder: RunFolder) -> None:
+        folder.begin(run, environment(None, run.algorithm))
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=carry_out, args=(run, folder, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        first = Progress(run.algorithm.label, run.seed, "booting")
+        running[ours] = _Running(run, folder, process, time.monotonic(), first)
+        self._show(first)
+
+    def _look(self, running: dict[Connection, _Running]) -> None:
+        """One round: what the processes say, who has ended, and who is over time."""
+        for pipe in wait(list(running), TICK):
+            assert isinstance(pipe, Connection)
             try:
-                said = ready.recv()
+                self._tell(running[pipe], pipe.recv())
             except EOFError:
-                process.join()
-                if not folder.done and folder.failure is None:
-                    folder.fail(f"the process of this run ended with exit code {process.exitcode}")
-                self._tell(run, folder, began, {})
-                del running[ready]
-                continue
-            self._tell(run, folder, began, said)
-        for pipe, (process, _run, folder, began) in running.items():
-            if time.monotonic() - began > self._limit and process.is_alive() and folder.failure is None:
-                folder.fail(f"stopped after {self._limit:g} s, the wall-clock limit of a run")
-                process.kill()
-                assert pipe is not None
+                one = running.pop(pipe)
+                pipe.close()
+                one.process.join()
+                if not one.folder.done and one.folder.failure is None:
+                    one.folder.fail(f"the process of this run ended with exit code {one.process.exitcode}")
+                self._tell_the_end(one)
+        for pipe, one in list(running.items()):
+            if time.monotonic() - one.began > self._limit:
+                del running[pipe]
+                self._stop(one, f"stopped after {self._limit:g} s, the wall-clock limit of a run")
 
-    def _tell(self, run: RunSpec, folder: RunFolder, began: float, said: dict[str, Any]) -> None:
-        seconds = time.monotonic() - began
-        label, seed = run.algorithm.label, run.seed
-        if said:
-            self._show(Progress(label, seed, "training", machine_seconds=seconds, **said))
-        elif folder.failure is not None:
-            self._show(Progress(label, seed, "failed", machine_seconds=seconds, detail=folder.failure.splitlines()[0]))
-        else:
-            self._show(Progress(label, seed, "done", run.horizon.time, machine_seconds=seconds))
+    def _stop(self, one: _Running, reason: str) -> None:
+        one.process.kill()
+        one.process.join()
+        if not one.folder.done:
+            one.folder.fail(reason)
+        self._tell_the_end(one)
 
+    def _tell(self, one: _Running, said: dict[str, Any]) -> None:
+        label, seed = one.run.algorithm.label, one.run.seed
+        one.last = Progress(label, seed, "training", machine_seconds=time.monotonic() - one.began, **said)
+        self._show(one.last)
 
-def carry_out(run: RunSpec, folder: RunFolder, pipe: Connection) -> None:
-    """The whole of a run in a process of its own."""
-    from testbed.compute.queue import evaluate_whole
-    from testbed.engines.sim.simulate import Simulated, simulate
-    from testbed.record.tables import TABLES, write_rows
-    from testbed.runtime.finder import make_algorithm
-    from testbed.workload.objective import Objective
-
-    def beat(now: float, so_far: Simulated) -> None:
-        pipe.send({"time": now, "sent_bytes": int(so_far.sent_bytes)})
-
-    try:
-        objective = Objective(run.workload, len(run.network.workers), run.seed)
-        left = simulate(run, lambda: make_algorithm(run.algorithm), objective, beat)
-        left.rows["metrics"] = [evaluate_whole(objective, snapshot) for snapshot in left.snapshots]
-        for table in TABLES:
-            write_rows(folder.table(table), table, left.rows.get(table, []))
-        folder.drop_lines()
-        folder.finish()
-    except BaseException as error:  # the last word of this process: it must be said
-        folder.fail(f"{type(error).__name__}: {error}\n{traceback.format_exc()[-3000:]}")
-    pipe.close()
+    def _tell_the_end(self, one: _Running) -> None:
+        reason = one.folder.failure
+        state: State = "done" if reason is None else "failed"
+        detail = (reason or "").partition("\n")[0]
+        seconds = time.monotonic() - one.began
+        self._show(replace(one.last, state=state, detail=detail, machine_seconds=seconds))

@@ -1,55 +1,48 @@
 """An asyncio loop on a virtual clock: when nothing is ready, the clock jumps to the next timer.
 
-No sockets, no threads, no waiting for the machine. When there is nothing to jump to, every task waits for
-another one, and the loop says so at once.
+No sockets, no threads, no waiting for the machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-
-class Deadlock(Exception):
-    """Every task waits and nothing can wake one."""
+Jump = Callable[[float | None], float]
+"""Told when the next timer is due, or None where there is none; says what time it is then."""
 
 
 class _Jumps(selectors.BaseSelector):
     """Where asyncio would wait for the machine, the clock jumps."""
 
-    def __init__(self) -> None:
+    def __init__(self, next_timer: Callable[[], float | None], jump: Jump) -> None:
         self.now = 0.0
-        self.upcoming: Callable[[], float | None] = lambda: None
-        self.stuck: Callable[[], None] = lambda: None
+        self._next_timer, self._jump = next_timer, jump
 
-    def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None:
-            self.stuck()
-        elif timeout > 0:
-            when = self.upcoming()
-            self.now = max(self.now, self.now + timeout if when is None else when)
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            self.now = max(self.now, self._jump(self._next_timer()))
         return []
 
-    def register(self, fileobj: Any, events: int, data: Any = None) -> Any:
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         raise OSError("the simulated network has no sockets")
 
-    def unregister(self, fileobj: Any) -> Any:
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         raise OSError("the simulated network has no sockets")
 
-    def get_map(self) -> Any:
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return {}
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """Exact virtual time, from 0."""
+    """Exact virtual time, from 0. What `jump` raises ends the loop."""
 
-    def __init__(self, stuck: Callable[[], None]) -> None:
+    def __init__(self, jump: Jump) -> None:
         super().__init__()
-        self._selector = _Jumps()
-        self._selector.upcoming = self._next_timer
-        self._selector.stuck = stuck
+        # asyncio's own loop asks these two, as its selector-based loops set them.
+        self._selector = _Jumps(self._next_timer, jump)
         self._clock_resolution = 1e-12
 
     def time(self) -> float:

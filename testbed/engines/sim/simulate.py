@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.api import Algorithm, PeerLost
-from testbed.compute.inline import Counter, InlineComputer, Snapshot
-from testbed.engines.sim.carrier import SimCarrier, Wires
-from testbed.engines.sim.loop import Deadlock, SimLoop
+from testbed.api import Algorithm
+from testbed.compute.inline import Counter, InlineComputer
+from testbed.compute.snapshot import Snapshot
+from testbed.engines.sim.carrier import SimCarrier
+from testbed.engines.sim.loop import SimLoop
+from testbed.engines.sim.wires import FRAME, Wires
+from testbed.runtime.activity import unawaited
 from testbed.runtime.node import RunningNode
 from testbed.runtime.places import Place, places
 from testbed.spec.run import RunSpec
 from testbed.workload.objective import Objective
 
-BEATS = 40
-"""signs of life from start to horizon."""
+SAMPLES_PER_RUN = 40
+"""readings of the ports from start to horizon, and signs of life."""
+_LAST_TURNS = 5
+"""turns of the loop in which whatever is cancelled at the end may write down what it was at."""
+
+
+class Deadlock(Exception):
+    """Every node waits, and nothing can wake one."""
 
 
 @dataclass
 class Simulated:
-    """What a run left, row by row, in the order in which it happened."""
+    """What a run has left so far."""
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    snapshots: list[Snapshot] = field(default_factory=list)
-    sent_bytes: float = 0.0
+    """By table, in the order in which it happened."""
+    sent_bytes: int = 0
+    """on the wires of the WAN, as far as transfers have ended."""
     events: int = 0
     """ends of flows and arrivals of messages."""
 
@@ -35,126 +46,126 @@ class Simulated:
         self.rows.setdefault(table, []).append(row)
 
 
-class _HorizonReached(Exception):
-    """Time is over."""
+Beat = Callable[[float, Simulated], None]
 
 
 def simulate(
     run: RunSpec,
     make: Callable[[], Algorithm[Any]],
-    objective: Objective | None = None,
-    beat: Callable[[float, Simulated], None] = lambda time, so_far: None,
+    objective: Objective,
+    keep: Callable[[Snapshot], None],
+    beat: Beat = lambda time, so_far: None,
 ) -> Simulated:
-    """Carry out `run`; `make` gives each node its algorithm. `beat` is called at even virtual times.
+    """Carry out `run`. `make` gives each node its algorithm, `keep` is given every model shown.
 
-    Deadlock when every node waits for another one; else whatever an algorithm raises.
+    `beat` is called at even virtual times. Deadlock when every node waits for another one; else whatever an
+    algorithm raises.
     """
-    return _Simulation(run, make, objective, beat).result()
+    return _Simulation(run, make, objective, keep, beat).result()
 
 
 class _Simulation:
     def __init__(
-        self, run: RunSpec, make: Callable[[], Algorithm[Any]], objective: Objective | None, beat: Callable[..., None]
-    ) -> None:
-        self._run, self._make, self._beat = run, make, beat
-        self._objective = objective or Objective(run.workload, len(run.network.workers), run.seed)
+        self, run: RunSpec, make: Callable[[], Algorithm[Any]], objective: Objective,
+        keep: Callable[[Snapshot], None], beat: Beat,
+    ) -> None:  # fmt: skip
+        self._run, self._make, self._objective, self._keep, self._beat = run, make, objective, keep, beat
         self._out = Simulated()
         self._nodes: dict[str, RunningNode] = {}
-        self._lives: dict[str, asyncio.Future[None]] = {}
+        self._carriers: dict[str, SimCarrier] = {}
+        self._lives: dict[str, asyncio.Task[None]] = {}
         self._error: BaseException | None = None
-        self._loop = SimLoop(self._stuck)
+        self._beats = 0
+        self._over = False
+        self._loop = SimLoop(self._jump)
+        self._wires: Wires
 
     def result(self) -> Simulated:
         loop = self._loop
-        loop.set_exception_handler(self._unawaited)
+        loop.set_exception_handler(lambda _, context: self._fail(unawaited(context)))
         try:
-            loop.run_until_complete(self._live())
+            loop.run_until_complete(self._begin())
+            loop.run_forever()
         finally:
-            # What was waiting at the end is cancelled, so that its spans are written down.
-            left = [task for task in asyncio.all_tasks(loop) if not task.done()]
-            left.sort(key=lambda task: task.get_name())
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            loop.close()
+            self._over = True
+            self._end()
         if self._error is not None:
             raise self._error
         return self._out
 
-    def _unawaited(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._error = self._error or context.get("exception") or RuntimeError(context["message"])
-
-    def _stuck(self) -> None:
-        lines = [f"{name} waits for {what}" for name, node in self._nodes.items() for what in node.waits.values()]
-        raise Deadlock(f"deadlock at {self._loop.time():g} s: {'; '.join(lines) or 'nobody waits for anything'}")
-
-    async def _live(self) -> None:
-        run = self._run
-        who = places(run, type(self._make()).roles)
-        wires = Wires(run, {place.name: place.host for place in who})
-        counter = Counter()
+    async def _begin(self) -> None:
+        who = places(self._run, type(self._make()).roles)
+        self._wires = Wires(self._run.network)
+        counter, hosts = Counter(), {place.name: place.host for place in who}
         for place in who:
             rank = place.rank if place.role == "worker" else -1
-            computer = InlineComputer(self._objective, rank, counter, self._out.snapshots.append)
-            node = RunningNode(run, place, who, computer, self._out)
-            self._nodes[place.name] = wires.nodes[place.name] = node
-            node.carrier = carrier = SimCarrier(place.name, wires)
-            for other in who:
-                if (other.role == "worker") != (place.role == "worker"):
-                    carrier.connect(other.name)
+            computer = InlineComputer(self._objective, rank, counter, self._keep)
+            node = self._nodes[place.name] = RunningNode(self._run, place, who, computer, self._out)
+            node.carrier = carrier = SimCarrier(
+                place.name, hosts, self._wires, self._run, self._carriers, node.deliver, node.lose
+            )
+            for other in place.first_peers(who):
+                carrier.connect(other)
         self._nodes[who[0].name].snapshot(self._objective.initial, 0)
         for place in who:
-            life = getattr(self._make(), place.role)(self._nodes[place.name])
-            self._lives[place.name] = asyncio.ensure_future(life)
-        for failure in run.failures:
-            self._loop.call_at(failure.time, self._die, failure.node)
-        await self._to_the_horizon(who, wires)
-        self._out.sent_bytes, self._out.events = wires.sent_bytes, wires.events
+            life = self._loop.create_task(getattr(self._make(), place.role)(self._nodes[place.name]))
+            self._lives[place.name] = life
+            life.add_done_callback(self._life_ended)
+        for failure in self._run.failures:
+            self._loop.call_at(failure.time, self._die, [place for place in who if place.host == failure.host])
 
-    def _die(self, name: str) -> None:
-        self._lives[name].cancel()
-        carrier = self._nodes[name].carrier
-        assert isinstance(carrier, SimCarrier)
-        carrier.die()
+    def _die(self, who: list[Place]) -> None:
+        for place in who:
+            self._lives[place.name].cancel()
+            self._nodes[place.name].activities.cancel()
+            self._carriers[place.name].die()
 
-    async def _to_the_horizon(self, who: list[Place], wires: Wires) -> None:
-        """Until time is over, everybody has ended, or somebody fails."""
+    def _life_ended(self, life: asyncio.Task[None]) -> None:
+        if not life.cancelled():
+            self._fail(life.exception())
+
+    def _fail(self, error: BaseException | None) -> None:
+        """The first error stands and ends the run."""
+        if error is not None and not self._over:
+            self._error = self._error or error
+            self._loop.stop()
+
+    def _jump(self, when: float | None) -> float:
+        """Nothing is left to do at this moment: read the ports on the way to the next, or end."""
         horizon = self._run.horizon.time
-        waiting = dict(self._lives)
-        number = 0
-        while waiting and self._error is None:
-            number += 1
-            due = horizon * number / BEATS
-            # The clock's own timer must not hide a deadlock, so it stands only while another one does.
-            if self._loop._next_timer() is None and not self._ready():
-                await asyncio.sleep(0)
-                if self._loop._next_timer() is None and not self._ready() and not self._any_done(waiting):
-                    self._stuck()
-            await asyncio.wait(
-                list(waiting.values()), timeout=max(0.0, due - self._loop.time()), return_when=asyncio.FIRST_COMPLETED
+        if self._over:
+            return self._loop.time()
+        if when is None and any(not life.done() for life in self._lives.values()):
+            raise Deadlock(self._who_waits())
+        when = horizon if when is None else min(when, horizon)
+        while self._beats <= SAMPLES_PER_RUN and (due := horizon * self._beats / SAMPLES_PER_RUN) <= when:
+            self._sample(due)
+            self._beats += 1
+        if when == horizon:
+            self._loop.stop()
+        return when
+
+    def _who_waits(self) -> str:
+        lines = [f"{name} waits for {what}" for name, node in self._nodes.items() for what in node.waits.values()]
+        return f"deadlock at {self._loop.time():g} s: {'; '.join(lines)}"
+
+    def _sample(self, due: float) -> None:
+        paths, carried = self._wires.paths, self._wires.carried
+        for port in paths.counted:
+            size = carried[port]
+            self._out.write(
+                "links", time=due, port=paths.names[port], bytes=round(size), packets=math.ceil(size / FRAME), drops=0
             )
-            self._collect(waiting)
-            if self._loop.time() >= due:
-                self._out.sent_bytes = wires.sent_bytes
-                self._beat(due, self._out)
-                if number >= BEATS:
-                    return
-            else:
-                number -= 1
+        self._out.sent_bytes = round(sum(carried[port] for port in range(2 * len(self._run.network.links))))
+        self._out.events = self._wires.ended + sum(carrier.arrived for carrier in self._carriers.values())
+        self._beat(due, self._out)
 
-    def _ready(self) -> bool:
-        return bool(self._loop._ready)  # type: ignore[attr-defined]
-
-    @staticmethod
-    def _any_done(waiting: dict[str, asyncio.Future[None]]) -> bool:
-        return any(task.done() for task in waiting.values())
-
-    def _collect(self, waiting: dict[str, asyncio.Future[None]]) -> None:
-        for name, task in list(waiting.items()):
-            if task.done():
-                del waiting[name]
-                if not task.cancelled() and (error := task.exception()) is not None:
-                    if isinstance(error, PeerLost) and self._loop.time() >= self._run.horizon.time:
-                        continue
-                    raise error
+    def _end(self) -> None:
+        """Cancel what still waits, so that its spans are written down; whoever resists is left behind."""
+        for name, life in self._lives.items():
+            life.cancel()
+            self._nodes[name].activities.cancel()
+            self._carriers[name].leaving.cancel()
+        for _ in range(_LAST_TURNS):
+            self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()

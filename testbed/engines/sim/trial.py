@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.api import Algorithm
-from testbed.compute.inline import Snapshot
+from testbed.compute.snapshot import Snapshot
 from testbed.engines.sim.simulate import simulate
 from testbed.network.model import Channel
 from testbed.network.presets import star
@@ -20,9 +20,11 @@ class Trial:
     """What a run left. Rows have the columns of `testbed.record.tables`."""
 
     snapshots: list[Snapshot]
+    """Every model that was shown, not one per `evaluate_every`."""
     messages: list[dict[str, Any]]
     spans: list[dict[str, Any]]
     notes: list[dict[str, Any]]
+    links: list[dict[str, Any]]
     objective: Objective
 
 
@@ -33,9 +35,10 @@ def trial(
     workers: int = 4,
     horizon: float = 10.0,
     seed: int = 1,
+    objective: Objective | None = None,
     **changes: Any,
 ) -> Trial:
-    """Run an algorithm on a star of equal links of 20 Mbit/s and 10 ms; every model shown is kept.
+    """Run an algorithm on a star of equal links of 20 Mbit/s and 10 ms.
 
     `hyper` is an instance of its `Hyper`, by default the defaults. `changes` replace fields of the run.
     """
@@ -45,8 +48,9 @@ def trial(
         Tcp(), Workload("digits", "mlp", batch=16, lr=0.1), Compute(0.02), Horizon(horizon, 1e-6, 0.8), engine="sim",
     )  # fmt: skip
     run = dataclasses.replace(run, **changes)
-    objective = Objective(run.workload, len(run.network.workers), run.seed)
+    objective = objective or Objective(run.workload, len(run.network.workers), run.seed)
     chosen = kind.Hyper() if hyper is None else hyper
-    left = simulate(run, lambda: kind(chosen), objective)
-    rows = left.rows
-    return Trial(left.snapshots, rows.get("messages", []), rows.get("spans", []), rows.get("notes", []), objective)
+    shown: list[Snapshot] = []
+    rows = simulate(run, lambda: kind(chosen), objective, shown.append).rows
+    tables = {name: rows.get(name, []) for name in ("messages", "spans", "notes", "links")}
+    return Trial(shown, objective=objective, **tables)
