@@ -167,7 +167,8 @@ def _load(file: Path, engine: Engine | None) -> tuple[Experiment, list[RunSpec]]
     from testbed.spec.expand import expand, with_engine
     from testbed.spec.experiment import load_experiment
 
-    experiment = with_engine(load_experiment(file, catalogue(), [NETWORKS]), engine)
+    loaded = load_experiment(file, catalogue(), [NETWORKS])
+    experiment = with_engine(loaded, None if engine is None else engine.value)
     return experiment, expand(experiment)
 
 
