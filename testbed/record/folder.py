@@ -23,12 +23,13 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from testbed.spec.faults import SpecError
 from testbed.spec.run import RunSpec
-from testbed.spec.spec_yaml import write_spec_yaml
+from testbed.spec.spec_yaml import read_spec_yaml, write_spec_yaml
 
 
 class InUse(Exception):
@@ -90,9 +91,22 @@ class RunFolder:
         return self.path / "records"
 
     def same_spec(self, run: RunSpec) -> bool:
-        """Whether what lies here came from the same run spec; True where nothing lies."""
+        """Whether what lies here came from the same run spec; True where nothing lies.
+
+        In which folder an algorithm from outside the project lies is no part of it, since projects are moved
+        and cloned; what its file says is compared by `algorithm_digest`.
+        """
         spec = self.path / "spec.yaml"
-        return not spec.exists() or spec.read_text() == write_spec_yaml(run)
+        if not spec.exists():
+            return True
+        text = spec.read_text()
+        if run.algorithm.file:
+            try:
+                there = read_spec_yaml(text).algorithm.file
+            except SpecError:
+                return False  # of another version
+            run = replace(run, algorithm=replace(run.algorithm, file=there or run.algorithm.file))
+        return text == write_spec_yaml(run)
 
     def algorithm_digest(self) -> str:
         """Digest of the algorithm's file that made these results; empty where none is recorded."""
