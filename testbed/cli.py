@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -19,6 +20,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from testbed.record.folder import RunFolder
     from testbed.record.progress import Progress
+    from testbed.record.results import Results
     from testbed.spec.experiment import Experiment
     from testbed.spec.run import RunSpec
 
@@ -43,10 +45,22 @@ class Engine(StrEnum):
     sim = "sim"
 
 
+
+def _engine(word: str) -> Engine:
+    from testbed.spec.faults import unknown
+
+    if word not in list(Engine):
+        raise typer.BadParameter(unknown(word, "an engine", Engine))
+    return Engine(word)
+
+
 OtherEngine = Annotated[
     Engine | None,
-    typer.Option("--engine", help="Instead of the file's engine; results then lie in <experiment>-<engine>."),
-]
+    typer.Option(
+        "--engine", parser=_engine, metavar=f"[{'|'.join(Engine)}]",
+        help="Instead of the file's engine; results then lie in <experiment>-<engine>.",
+    ),
+]  # fmt: skip
 
 
 class Refused(Exception):
@@ -66,7 +80,6 @@ def run(
     ] = False,
 ) -> None:
     """Run every algorithm and seed of an experiment, then compare them. Finished runs are kept."""
-    from testbed.analysis.live import LiveView
     from testbed.record.folder import experiment_lock
 
     experiment, runs = _load(file, engine)
@@ -75,12 +88,8 @@ def run(
     kernel = None if experiment.engine == Engine.sim else _require_kernel()
     failed = 0
     if work:
-        with experiment_lock(results / experiment.name), LiveView(experiment.horizon.time, len(work), out) as view:
-            try:
-                failed = _carry_out(work, kernel, view.update, at_once, limit, keep_going)
-            except KeyboardInterrupt:
-                err.print("interrupted; finished runs are kept, the same command goes on from here")
-                raise typer.Exit(130) from None
+        with experiment_lock(results / experiment.name):
+            failed = _watched(work, kernel, at_once, limit, keep_going)
     else:
         out.print(f"every run of {experiment.name} is done already", highlight=False)
     _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
@@ -110,6 +119,41 @@ def report(file: File, results: ResultsFolder = Path("results"), engine: OtherEn
         raise Refused(f"{results / experiment.name} does not exist; run it first: {command}")
     _unfinished(runs, results)  # refuses results of another file
     _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
+
+
+@app.command()
+def calibrate(
+    file: File,
+    results: ResultsFolder = Path("results"),
+    at_once: Annotated[int | None, typer.Option(min=1, help="Runs side by side; default: one per core.")] = None,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds of this machine that one run may take.")] = 3600,
+) -> None:
+    """Say how far the sim engine is off: an experiment's first seed, and probes, on both engines."""
+    from testbed.calibration.plan import first_seed, probes
+    from testbed.record.calibration import PROBES
+    from testbed.record.folder import experiment_lock
+    from testbed.workload.models import tensors
+
+    plans = {engine: _load(file, engine) for engine in Engine}
+    experiment = plans[Engine.sim][0]
+    _require_data(experiment)
+    kernel = _require_kernel()
+    size = 4 * tensors(experiment.workload.model, experiment.workload.data)[-1].stop
+    failed = 0
+    with ExitStack() as locks:
+        batches = []
+        for engine, (named, runs) in plans.items():
+            chosen = first_seed(runs)
+            place = results / experiment.name / PROBES
+            batches.append((engine, _unfinished(chosen, results, again=True)))
+            batches.append((engine, _unfinished(probes(chosen[0], size), place, again=True)))
+            locks.enter_context(experiment_lock(results / named.name))
+        for engine, work in batches:
+            program = kernel if engine == Engine.virtual else None
+            failed += _watched(work, program, at_once, limit)
+    _show_calibration(results, experiment, plans[Engine.virtual][0].name)
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -172,6 +216,27 @@ def _load(file: Path, engine: Engine | None) -> tuple[Experiment, list[RunSpec]]
     return experiment, expand(experiment)
 
 
+def _watched(
+    work: Sequence[tuple[RunSpec, RunFolder]],
+    kernel: Path | None,
+    at_once: int | None,
+    limit: float,
+    keep_going: bool = False,
+) -> int:
+    """Run everything under the reader's eyes; how many runs failed."""
+    from testbed.analysis.live import LiveView
+
+    if not work:
+        return 0
+    longest = max(run.horizon.time for run, _ in work)
+    with LiveView(longest, len(work), out) as view:
+        try:
+            return _carry_out(work, kernel, view.update, at_once, limit, keep_going)
+        except KeyboardInterrupt:
+            err.print("interrupted; finished runs are kept, the same command goes on from here")
+            raise typer.Exit(130) from None
+
+
 def _carry_out(
     work: Sequence[tuple[RunSpec, RunFolder]],
     kernel: Path | None,
@@ -190,9 +255,11 @@ def _carry_out(
     return VirtualEngine(kernel, show, at_once=at_once, limits=Limits(whole=limit), keep_going=keep_going).run(work)
 
 
-def _unfinished(runs: Sequence[RunSpec], results: Path) -> list[tuple[RunSpec, RunFolder]]:
-    """The runs that are still to do. Refused when other runs lie where these belong."""
-    from testbed.record.environment import algorithm_digest
+def _unfinished(runs: Sequence[RunSpec], results: Path, again: bool = False) -> list[tuple[RunSpec, RunFolder]]:
+    """The runs that are still to do; with `again` those too that code which has changed since has made.
+
+    Refused when other runs lie where these belong.
+    """
     from testbed.record.folder import RunFolder
 
     places = [(run, RunFolder.of(results, run)) for run in runs]
@@ -202,14 +269,15 @@ def _unfinished(runs: Sequence[RunSpec], results: Path) -> list[tuple[RunSpec, R
             f"{other[0]} holds a finished run of another experiment file ({len(other)} in all); "
             "give this experiment another name, or another --results folder, or remove the old results"
         )
+    unfinished = []
     for run, folder in places:
-        if folder.done and folder.algorithm_digest() != algorithm_digest(run.algorithm):
-            err.print(
-                f"{folder.path}: {run.algorithm.file or f'algorithms/{run.algorithm.name}.py'} has changed "
-                "since this run; remove the folder to run it again",
-                markup=False, highlight=False,
-            )  # fmt: skip
-    return [(run, folder) for run, folder in places if not folder.done]
+        changed = folder.changed_since(run) if folder.done else ""
+        if not folder.done or (changed and again):
+            unfinished.append((run, folder))
+        elif changed:
+            text = f"{folder.path}: {changed} has changed since this run; remove the folder to run it again"
+            err.print(text, markup=False, highlight=False)
+    return unfinished
 
 
 def _require_data(experiment: Experiment) -> None:
@@ -238,8 +306,7 @@ def _compare(results: Path, name: str, expected: list[tuple[str, int]]) -> None:
     from testbed.record import load_results
 
     found = load_results(results, name, expected)
-    for lost in found.lost.itertuples():
-        err.print(f"{lost.algorithm} seed {lost.seed}: {lost.state}: {lost.reason}", markup=False, highlight=False)
+    _name_the_lost(found)
     if not len(found.done):
         return
     summary = summarise(found)
@@ -247,6 +314,35 @@ def _compare(results: Path, name: str, expected: list[tuple[str, int]]) -> None:
     out.print(answer(summary), markup=False, highlight=False)
     for path in draw(found, results / name):
         out.print(str(path), markup=False, highlight=False)
+
+
+def _name_the_lost(*every: Results) -> None:
+    for found in every:
+        for lost in found.lost.itertuples():
+            text = f"{lost.algorithm} seed {lost.seed}: {lost.state}: {lost.reason}"
+            err.print(text, markup=False, highlight=False)
+
+
+def _show_calibration(results: Path, experiment: Experiment, virtual: str) -> None:
+    """Compare the two engines' records, keep what comes of it, and draw the simulated figure anew."""
+    from testbed.analysis.calibration import calibrated, calibration_table
+    from testbed.analysis.figure import draw
+    from testbed.analysis.simulated import truth_in_words
+    from testbed.record import load_results
+    from testbed.record.calibration import PROBES, write_calibration
+
+    folder = results / experiment.name
+    runs = [(choice.label, experiment.seeds[0]) for choice in experiment.algorithms]
+    own = [load_results(results, name, runs) for name in (experiment.name, virtual)]
+    small = [load_results(folder / PROBES, engine) for engine in (Engine.sim, Engine.virtual) if (folder / PROBES / engine).is_dir()]
+    _name_the_lost(*own, *small)
+    calibration = calibrated(own, small, experiment.seeds[0])
+    path = write_calibration(folder, calibration)
+    out.print(calibration_table(calibration))
+    found = load_results(results, experiment.name, runs)
+    out.print(f"{truth_in_words(found)}.", markup=False, highlight=False)
+    for written in [path, *(draw(found, folder) if len(found.done) else [])]:
+        out.print(str(written), markup=False, highlight=False)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from testbed.analysis.simulated import truth_in_words
 from testbed.network.model import Channel, Network
 from testbed.record.results import Results
 from testbed.spec.run import Compute, RunSpec, Tcp
 
 ENGINES = {
     "virtual": "virtual time: emulated network, Linux TCP",
-    "sim": "SIMULATED: flow-level model of the network, not calibrated against emulation",
+    "sim": "SIMULATED: flow-level model of the network",
     "live": "wall-clock time: emulated network, Linux TCP",
 }
 UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
@@ -83,7 +84,7 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
 
 
 def subtitle(results: Results) -> list[str]:
-    """Two lines under a figure's title: what was run, and how its time came about.
+    """Lines under a figure's title: what was run, how its time came about, and how true a simulated time is.
 
     Taken from the first run's spec: runs of one experiment share network, workload and engine.
     """
@@ -98,7 +99,8 @@ def subtitle(results: Results) -> list[str]:
         f"{what}, {seeds_in_words(results.done['seed'])}",
         f"{ENGINES.get(run.engine, run.engine)} ({tcp_in_words(run.tcp)}), {compute_in_words(run.compute)}",
     ]
-    return [f"{lines[0]}; {lines[1]}", lines[2]]
+    truth = truth_in_words(results)
+    return [f"{lines[0]}; {lines[1]}", lines[2], *([truth] if truth else [])]
 
 
 def warnings(results: Results) -> list[str]:

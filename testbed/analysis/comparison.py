@@ -81,6 +81,8 @@ def _notes(summary: Summary) -> list[str]:
         "Rounds and samples: of the whole run, as far as its models were evaluated.",
         "Workers' time: computing; else a message of theirs under way; else waiting for others.",
     ]
+    if summary.truth:
+        notes.append(f"Simulated times. {summary.truth}.")
     notes += [f"Not counted: {run}" for run in summary.lost]
     notes += [f"Degraded: {run}" for run in summary.degraded]
     return notes

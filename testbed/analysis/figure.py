@@ -239,4 +239,4 @@ def _texts(figure: Figure, results: Results, summary: Summary) -> tuple[float, f
     wrong = warnings(results)
     figure.text(0.015, 0.015, "\n".join(wrong), fontsize=8.5, color=ALARM, va="bottom")
     bottom = 0.115 + 0.032 * len(wrong)
-    return bottom, below - 0.155 - bottom
+    return bottom, below - 0.091 - 0.032 * (1 + said.count("\n")) - bottom

@@ -14,9 +14,8 @@ import pandas as pd
 
 from testbed.analysis.curves import RUN, accuracy_steps, sent_until, time_to_target
 from testbed.analysis.phases import phase_shares
+from testbed.analysis.simulated import truth_in_words
 from testbed.record.results import Results
-
-"""What a worker does: computing, waiting for a message, handing one to the network."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,8 @@ class Summary:
     """runs that are, though something was wrong with them."""
     runs: int
     """runs of the experiment, lost ones included."""
+    truth: str = ""
+    """what is known of the error of simulated times; empty where none is simulated."""
 
 
 def summarise(results: Results, baseline: str | None = None, target: float | None = None) -> Summary:
@@ -110,6 +111,7 @@ def summarise(results: Results, baseline: str | None = None, target: float | Non
         lost=tuple(_said(results.lost, "state", "reason")),
         degraded=tuple(_said(results.done[results.done["degraded"] != ""], "degraded")),
         runs=len(results.runs),
+        truth=truth_in_words(results),
     )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import testbed
 from testbed.spec.run import AlgorithmChoice
 
+FLOW_MODEL = ("carrier", "fluid", "paths", "wires")
+"""modules of the sim engine"""
 _PACKAGES = ("torch", "numpy", "mininet", "scikit-learn", "pandas", "pyarrow")
 
 
@@ -37,9 +39,19 @@ def algorithm_digest(choice: AlgorithmChoice) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
+def flow_model_digest() -> str:
+    """SHA-256 of the code that decides how long simulated messages take."""
+    folder = Path(testbed.__file__).parent / "engines" / "sim"
+    digest = hashlib.sha256()
+    for name in FLOW_MODEL:
+        digest.update((folder / f"{name}.py").read_bytes())
+    return digest.hexdigest()
+
+
 def environment(kernel: Path | None, choice: AlgorithmChoice) -> dict[str, Any]:
     """What this run is made with. `kernel` is the guest's program, None where the engine has no guest."""
-    return {"algorithm": algorithm_digest(choice), **_machine(kernel)}
+    model = {} if kernel else {"flow_model": flow_model_digest()}
+    return {"algorithm": algorithm_digest(choice), **model, **_machine(kernel)}
 
 
 @cache

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from testbed.record.environment import algorithm_digest, flow_model_digest
 from testbed.spec.faults import SpecError
 from testbed.spec.run import RunSpec
 from testbed.spec.spec_yaml import read_spec_yaml, write_spec_yaml
@@ -110,8 +111,23 @@ class RunFolder:
 
     def algorithm_digest(self) -> str:
         """Digest of the algorithm's file that made these results; empty where none is recorded."""
+        return self._environment("algorithm")
+
+    def changed_since(self, run: RunSpec) -> str:
+        """Which code has changed since these results were made; empty if none has, or none is known."""
+        if self.algorithm_digest() != algorithm_digest(run.algorithm):
+            return run.algorithm.file or f"algorithms/{run.algorithm.name}.py"
+        if self.flow_model() not in ("", flow_model_digest()):
+            return "the model of the network"
+        return ""
+
+    def flow_model(self) -> str:
+        """Digest of the simulated network's code; empty where none is recorded."""
+        return self._environment("flow_model")
+
+    def _environment(self, key: str) -> str:
         path = self.path / "env.json"
-        return str(json.loads(path.read_text()).get("algorithm", "")) if path.exists() else ""
+        return str(json.loads(path.read_text()).get(key, "")) if path.exists() else ""
 
     def begin(self, run: RunSpec, environment: dict[str, Any]) -> None:
         """Clear what an unfinished run left and write down what is about to run."""

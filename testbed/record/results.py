@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from testbed.record.calibration import Calibration, read_calibration
 from testbed.record.folder import RunFolder
 from testbed.record.tables import TABLES, schema
 from testbed.spec.run import RunSpec
@@ -44,6 +45,10 @@ class Results:
     notes: pd.DataFrame
     specs: dict[tuple[str, int], RunSpec] = field(default_factory=dict)
     """The frozen run per (algorithm, seed), of every folder that holds one."""
+    calibration: Calibration | None = None
+    """How far the sim engine was off on this experiment, if somebody has found out."""
+    calibration_doubt: str = ""
+    """Why the calibration does not speak for these runs; empty where it does."""
 
     @property
     def algorithms(self) -> list[str]:
@@ -87,7 +92,17 @@ def load_results(results: Path | str, experiment: str, expected: Iterable[tuple[
             for table, found in frames.items():
                 found.append(_frame(RunFolder(path).table(table), table, label, seed))
     whole = {table: _joined(found, table) for table, found in frames.items()}
-    return Results(experiment, pd.DataFrame(rows, columns=list(RUN_COLUMNS)), specs=specs, **whole)
+    runs = pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+    calibration = read_calibration(root)
+    doubt = "" if calibration is None else _doubt(calibration, runs, specs)
+    return Results(experiment, runs, specs=specs, calibration=calibration, calibration_doubt=doubt, **whole)
+
+
+def _doubt(calibration: Calibration, runs: pd.DataFrame, specs: dict[tuple[str, int], RunSpec]) -> str:
+    done = [row for row in runs.to_dict("records") if row["state"] == "done"]
+    models = [RunFolder(Path(row["path"])).flow_model() for row in done]
+    shown = [specs.get((row["algorithm"], row["seed"])) for row in done]
+    return calibration.doubt([run for run in shown if run is not None], models)
 
 
 def _wanted(root: Path, expected: list[tuple[str, int]]) -> list[tuple[str, int, Path]]:
