@@ -23,6 +23,7 @@ from testbed.api import Algorithm
 from testbed.runtime.finder import NoSuchAlgorithm, algorithm_names, find_algorithm
 from testbed.spec.catalogue import is_path
 from testbed.spec.faults import unknown
+from testbed.spec.hyper import probably_meant
 from testbed.spec.run import AlgorithmChoice, to_plain
 
 _LIMITS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "multiple of", "min_length": "length >=",
@@ -66,10 +67,19 @@ def described(wanted: Sequence[str]) -> list[Described]:
     known = algorithm_names()
     for name in names:
         if name not in known:
-            raise NoSuchAlgorithm(unknown(name, "an algorithm", known))
+            raise NoSuchAlgorithm(unknown(name, "an algorithm", known) + probably_meant(name, Path(), known))
     own = [_describe(name, AlgorithmChoice(name, name)) for name in names or known]
-    paths = [(name, Path(name)) for name in wanted if is_path(name)]
-    return own + [_describe(name, AlgorithmChoice(p.stem, p.stem, file=str(p.resolve()))) for name, p in paths]
+    return own + [_describe_file(name, known) for name in wanted if is_path(name)]
+
+
+def _describe_file(name: str, known: Sequence[str]) -> Described:
+    path = Path(name)
+    try:
+        return _describe(name, AlgorithmChoice(path.stem, path.stem, file=str(path.resolve())))
+    except NoSuchAlgorithm as error:
+        if meant := probably_meant(name, Path(), known):
+            raise NoSuchAlgorithm(f"{error}.{meant}") from None
+        raise
 
 
 def _describe(name: str, choice: AlgorithmChoice) -> Described:

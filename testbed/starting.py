@@ -67,11 +67,21 @@ def start_algorithm(name: str, here: Path, folder: Path | None = None, project: 
 
 
 def _refuse_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME or keyword.iskeyword(name):
-        rule = f'use {LONGEST_NAME} characters or fewer: small letters, digits and "_", a letter first, like my_idea'
-        raise CannotStart(f"{shown(name)} cannot name an algorithm; {rule}")
+    if keyword.iskeyword(name):
+        raise CannotStart(f'{shown(name)} cannot name an algorithm, as it is a word of Python; take "{name}_idea"')
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        rule = f'use {LONGEST_NAME} characters or fewer: small letters, digits and "_", a letter first'
+        raise CannotStart(f"{shown(name)} cannot name an algorithm; {rule}, like {_nearest_name(name)}")
     if name in algorithm_names():
         raise CannotStart(f"algorithms/{name}.py exists already; take another name")
+
+
+def _nearest_name(name: str) -> str:
+    """A name that will do: the words of the one given, in small letters, if that is one."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removesuffix(".py")).lower()
+    found = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
+    usable = _NAME.fullmatch(found) and len(found) <= LONGEST_NAME and not keyword.iskeyword(found)
+    return found if usable and found not in algorithm_names() else "my_idea"
 
 
 def _template(name: str) -> str:

@@ -160,12 +160,15 @@ def sentence(error: ErrorDetails) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_type":
-        return f'{shown(value)} is not text; write it in quotes: "{shown(value)}".'
+        remedy = f'write it in quotes: "{shown(value)}"' if isinstance(value, (bool, int, float)) else "write one word"
+        return f"{shown(value)} is not text; {remedy}."
     if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str) and _is_scalar(value):
         return f"{shown(value)} is text; write it without quotes: {value}."
     if kind in ("literal_error", "enum"):
         known = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
-        return unknown(value, "known here", known) if isinstance(value, str) else f"{shown(value)} is wrong."
+        if isinstance(value, str):
+            return unknown(value, "known here", known)
+        return f"{shown(value)} is not known here. Known: {', '.join(sorted(known))}."
     if kind in _SENTENCES:
         limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in context.items()}
         return _SENTENCES[kind].format(input=shown(value), **limits)

@@ -8,6 +8,8 @@ import operator
 import re
 import types
 import typing
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from pydantic import Field, PydanticUserError, ValidationError, create_model
 from pydantic_core import InitErrorDetails
 
 from testbed.spec.catalogue import Context, KnownAlgorithm, is_path
-from testbed.spec.faults import Place, below, finding, refusal, reworded, shown, unknown
+from testbed.spec.faults import Place, below, finding, nearest, refusal, reworded, shown, unknown
 from testbed.spec.run import AlgorithmChoice, to_plain
 from testbed.spec.section import Section
 
@@ -74,15 +76,32 @@ def _meant(name: str, context: Context) -> tuple[AlgorithmChoice, KnownAlgorithm
     algorithms = context.catalogue.algorithms
     if not is_path(name):
         if name not in algorithms:
-            raise refusal(unknown(name, "an algorithm", algorithms))
+            raise refusal(unknown(name, "an algorithm", algorithms) + probably_meant(name, context.folder, algorithms))
         return AlgorithmChoice(name, name), algorithms[name]
     stem = Path(name).stem
     try:
         file = (context.folder / name).resolve()
         return AlgorithmChoice(stem, stem, file=str(file)), context.catalogue.load(file)
     except (ValueError, OSError, RuntimeError) as error:  # the last two: no path at all, or links in a circle
-        hint = f' The algorithm of the project is written "{stem}".' if stem in algorithms else ""
-        raise refusal(f"{error}.{hint}") from None
+        raise refusal(f"{error}.{probably_meant(name, context.folder, algorithms)}") from None
+
+
+def probably_meant(name: str, folder: Path, algorithms: Collection[str]) -> str:
+    """What else a name or a path that will not do could be: a sentence with a space in front, or nothing.
+
+    `folder` is where paths count from.
+    """
+    stem = Path(name).stem
+    if is_path(name) and stem in algorithms:
+        return f' The algorithm of the project is written "{stem}".'
+    written = name if is_path(name) else f"./{name}"
+    with suppress(OSError, ValueError):  # what cannot be a path is no file
+        if (folder / f"{written}.py").is_file():
+            return f' The file is written "{written}.py".'
+        if is_path(name) and not (folder / name).exists():
+            beside = nearest(stem, sorted(other.stem for other in (folder / name).parent.glob("*.py")))
+            return f' Did you mean "{Path(name).with_name(f"{beside}.py")}"?' if beside else ""
+    return ""
 
 
 def _labelled(bare: AlgorithmChoice, settings: dict[str, Any], known: KnownAlgorithm) -> AlgorithmChoice:

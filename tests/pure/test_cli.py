@@ -112,7 +112,11 @@ def test_a_new_algorithm_can_be_compared_at_once(tmp_path: Path) -> None:
         (["run", "x.yaml"], {}, 'x.yaml:3: workload.model: "softmaxx" is not a model'),
         (["run", "none.yaml"], {}, "none.yaml"),
         (["rnu", "x.yaml"], {}, "No such command"),
-        (["run", "good.yaml", "--engine", "simm"], {}, "'simm' is not one of 'virtual', 'sim'"),
+        (
+            ["run", "good.yaml", "--engine", "simm"],
+            {},
+            '"simm" is not an engine; did you mean "sim"? Known: sim, virtual.',
+        ),
         (["algorithms", "fedavgg"], {}, '"fedavgg" is not an algorithm; did you mean "fedavg"?'),
         (["algorithms", "./none.py"], {}, "none.py; check the path"),
         (["new", "algorithm", "My"], {}, '"My" cannot name an algorithm; use'),
