@@ -10,11 +10,12 @@ class TestbedError(Exception):
 
 
 class PeerLost(TestbedError):
-    """A peer is gone for good. `peer` is its name."""
+    """A peer is gone for good. `peer` is its name, `why` is what is known of its end."""
 
     def __init__(self, peer: str, why: str) -> None:
         super().__init__(f"{peer} is lost: {why}")
         self.peer = peer
+        self.why = why
 
 
 class DeadlinePassed(TestbedError):

@@ -3,7 +3,8 @@
 Someone who asks a node that has itself asked a third may have to wait. Only the lower number waits for the
 higher one, so that no circle of waiting nodes can close; the higher number is told that the other is busy
 and asks again when it hears that it is free. The busy one lets those go first before it asks anew, so that
-nobody starves. Two requests that cross are one exchange.
+nobody starves. Two requests that cross are one exchange. Who gives up withdraws its request; only an answer
+that is on its way already can no more be stopped.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Exchanges:
         """Who waits for our answer."""
         self._refused: dict[str, None] = {}
         """Whom we told that we are busy, and who has not asked again."""
+        self._withdrawn: dict[str, int] = {}
+        """Each peer's last request that it gave up. The word of it may come before the request itself."""
         self._served = asyncio.Event()
         self._lost: dict[str, str] = {}
 
@@ -75,6 +78,9 @@ class Exchanges:
             if message is None:
                 await self._freed
             return message
+        except asyncio.CancelledError:
+            self._post(peer, WITHDRAWN, None, self._count, {})
+            raise
         finally:
             self._release()
             self._refuser, self._freed = "", None
@@ -101,7 +107,7 @@ class Exchanges:
             else:  # we have given up; the peer must not keep its place for us
                 self._post(message.sender, WITHDRAWN, None, 0, {})
         elif message.tag == WITHDRAWN:
-            self._forget(message.sender)
+            self._withdraw(message)
         else:
             return False
         return True
@@ -121,7 +127,16 @@ class Exchanges:
         if not self._refused:
             self._served.set()
 
+    def _withdraw(self, message: Message) -> None:
+        """The sender waits for us no more; its requests up to that number are void."""
+        sender = message.sender
+        self._withdrawn[sender] = max(message.version, self._withdrawn.get(sender, 0))
+        self._queue = [asked for asked in self._queue if asked.sender != sender or asked.version > message.version]
+        self._forget(sender)
+
     def _asked(self, message: Message) -> None:
+        if message.version <= self._withdrawn.get(message.sender, 0):
+            return
         self._forget(message.sender)
         waiting = self._answer is not None and not self._answer.done()
         if message.sender == self._partner and waiting:

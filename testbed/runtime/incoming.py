@@ -54,7 +54,7 @@ class Incoming(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        deliver: Callable[[str, Head, Vector], None],
+        deliver: Callable[[Incoming, Head, Vector], None],
         ended: Callable[[Incoming, str, bool], None],
         greet: Callable[[Incoming], None],
     ) -> None:
@@ -163,7 +163,7 @@ class Incoming(asyncio.BufferedProtocol):
             raise BadFrame("the first frame of a connection must be a hello")
         self._short.discard(self._expectation.count)
         self._expectation.saw(length + head.payload)
-        self._deliver(self.peer, head, vector)
+        self._deliver(self, head, vector)
 
     def _keep(self, start: int) -> None:
         """Move what is left of the buffer to the front of the scratch buffer."""

@@ -19,18 +19,23 @@ class Mailbox:
 
     def put(self, message: Message) -> None:
         """Give a message to the first who waits for it, or keep it."""
+        if not self._give(message):
+            self._unread[message.tag].append(message)
+
+    def put_back(self, messages: Sequence[Message]) -> None:
+        """Messages that were taken and not used; they come first again, in this order."""
+        kept = [message for message in messages if not self._give(message)]
+        for message in reversed(kept):
+            self._unread[message.tag].appendleft(message)
+
+    def _give(self, message: Message) -> bool:
         waiting = self._waiting[message.tag]
         for place, (sender, version, future) in enumerate(waiting):
             if _fits(message, sender, version) and not future.done():
                 del waiting[place]
                 future.set_result(message)
-                return
-        self._unread[message.tag].append(message)
-
-    def put_back(self, messages: Sequence[Message]) -> None:
-        """Messages that were taken and not used; they come first again, in this order."""
-        for message in reversed(messages):
-            self._unread[message.tag].appendleft(message)
+                return True
+        return False
 
     def lose(self, peer: str, why: str) -> None:
         """Nothing more will come from `peer`; who waits for it is told so. Messages in hand stay."""
@@ -60,7 +65,7 @@ class Mailbox:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                self._unread[tag].appendleft(future.result())  # it came at the very moment we gave up
+                self.put_back([future.result()])  # it came at the very moment we gave up
             raise
         finally:
             if entry in self._waiting[tag]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from testbed.api import ComputeFailed, DeadlinePassed, Gradient, Message, Vector
+from testbed.api import ComputeFailed, DeadlinePassed, Gradient, Message, PeerLost, Vector
 from testbed.compute.computer import Computer
 from testbed.compute.slots import Job
 from testbed.runtime.activity import Running
@@ -95,7 +95,7 @@ class RunningNode(Sharing):
         await asyncio.sleep(seconds)
 
     def spawn(self, activity: Coroutine[Any, Any, T]) -> Running[T]:
-        return Running(self.activities.start(activity))
+        return self.activities.spawn(activity)
 
     # Computing
 
@@ -201,21 +201,31 @@ class RunningNode(Sharing):
         assert found is not None
         said = found[0]
         own = np.empty(0, np.float32) if vector is None else vector.copy()
-        self.mailbox.put(Message(self.name, said.tag, said.version, own, said.meta))
+        self._put(Message(self.name, said.tag, said.version, own, said.meta))
 
     async def _side_by_side(self, peers: list[str], head: bytes, vector: Vector | None) -> None:
         """A peer whose connection is full must not hold up the others."""
         if len(peers) == 1:
-            await self.carrier.send(peers[0], head, vector)
+            await self._hand_over(peers[0], head, vector)
             return
-        sending = (self.carrier.send(peer, head, vector) for peer in peers)
+        sending = (self._hand_over(peer, head, vector) for peer in peers)
         for outcome in await asyncio.gather(*sending, return_exceptions=True):
             if outcome is not None:
                 raise outcome
 
+    async def _hand_over(self, peer: str, head: bytes, vector: Vector | None) -> None:
+        """A peer that cannot be reached, say because it was gone before we first spoke, is lost to every verb."""
+        try:
+            await self.carrier.send(peer, head, vector)
+        except PeerLost as lost:
+            self.lose(peer, lost.why)
+            raise
+
     async def recv(
         self, tag: str, sender: str | None = None, *, version: int | None = None, deadline: float | None = None
     ) -> Message:
+        if sender is not None and sender not in self.numbers:
+            raise PeerLost(sender, f"no such node; there are {', '.join(self.numbers)}")
         message = self.mailbox.take(tag, sender, version)
         if message is not None:
             return message
@@ -266,7 +276,9 @@ class RunningNode(Sharing):
             "messages", source=sender, target=self.name, tag=head.tag, version=head.version,
             bytes=head.size, sent=head.sent, arrived=self.now(),
         )  # fmt: skip
-        message = Message(sender, head.tag, head.version, vector, head.meta)
+        self._put(Message(sender, head.tag, head.version, vector, head.meta))
+
+    def _put(self, message: Message) -> None:
         if not self.heed(message):
             self.mailbox.put(message)
 

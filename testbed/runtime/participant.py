@@ -19,7 +19,7 @@ from typing import Any
 from testbed.api import PeerLost
 from testbed.compute.client import SlotComputer
 from testbed.compute.slots import Slot
-from testbed.runtime.activity import unawaited
+from testbed.runtime.activity import outcome, unawaited
 from testbed.runtime.finder import make_algorithm
 from testbed.runtime.journal import Journal
 from testbed.runtime.loop import ExactLoop
@@ -111,16 +111,23 @@ async def _run_to_horizon(run: RunSpec, place: Place, node: RunningNode) -> None
     end = min([run.horizon.time, *(failure.time for failure in run.failures if failure.host == place.host)])
     life = loop.create_task(getattr(algorithm, place.role)(node))
     await asyncio.wait({life, wrong}, timeout=end - node.now(), return_when=asyncio.FIRST_COMPLETED)
-    if life.done() and not (isinstance(life.exception(), PeerLost) and node.now() > end - LAST_MOMENT):
-        life.result()
+    if life.done():
+        _raise_unless_late(outcome(life), end - node.now())
     # Whoever has nothing left to do stays, or its last messages would be lost with its connections.
     await asyncio.wait({wrong}, timeout=end - node.now())
+    if not wrong.done() and end == run.horizon.time:
+        complain(loop, {"exception": node.activities.unheard()})
     if wrong.done():
-        wrong.result()
+        _raise_unless_late(wrong.exception(), end - node.now())
     if end < run.horizon.time:
         node.carrier.die()
     life.cancel()  # so that what was waited for is written down
     await asyncio.wait({life, *node.activities.cancel()}, timeout=LAST_MOMENT)
+
+
+def _raise_unless_late(error: BaseException | None, left: float) -> None:
+    if error is not None and not (isinstance(error, PeerLost) and left < LAST_MOMENT):
+        raise error
 
 
 def _say(pipes: Pipes, place: Place, state: str, **more: object) -> None:

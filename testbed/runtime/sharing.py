@@ -51,7 +51,7 @@ class Sharing:
 
     def _post(self, peer: str, tag: str, vector: Vector | None, version: int, meta: dict[str, Any]) -> None:
         """Send without waiting; a peer that is gone is no loss here."""
-        self.activities.start(self._attempt(self.send(peer, tag, vector, version=version, meta=meta)))
+        self.activities.spawn(self._attempt(self.send(peer, tag, vector, version=version, meta=meta)))
 
     @staticmethod
     async def _attempt(sending: Coroutine[Any, Any, None]) -> None:
@@ -133,9 +133,14 @@ class Sharing:
 
     async def _pass_on(self, left: str, right: str, tag: str, step: int, part: Vector) -> Vector:
         """Hand a part to the right while the left one hands over its own."""
-        sending, receiving = self.send(right, tag, part, version=step), self.recv(tag, left, version=step)
-        passed: tuple[None, Message] = await asyncio.gather(sending, receiving)
-        return passed[1].vector
+        sending = asyncio.ensure_future(self.send(right, tag, part, version=step))
+        receiving = asyncio.ensure_future(self.recv(tag, left, version=step))
+        try:
+            await asyncio.gather(sending, receiving)
+            return receiving.result().vector
+        finally:
+            sending.cancel()  # when the other one has failed
+            receiving.cancel()
 
     async def reduce_scatter(
         self, group: Sequence[str], tag: str, vector: Vector, *, deadline: float | None = None

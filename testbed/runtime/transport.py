@@ -12,14 +12,13 @@ import socket
 from collections.abc import Callable
 
 from testbed.api import PeerLost, Vector
-from testbed.runtime.activity import Activities
 from testbed.runtime.frames import HELLO, SHORT, Head, pack
-from testbed.runtime.incoming import LINGER, Expectation, Incoming
+from testbed.runtime.incoming import Incoming
+from testbed.runtime.outgoing import Outgoing
 from testbed.spec.run import Tcp
 
 PORT = 7000
 """of the first node; each further one has the next."""
-TCP_NOTSENT_LOWAT = 25
 
 Deliver = Callable[[str, Head, Vector], None]
 Lose = Callable[[str, str], None]
@@ -42,89 +41,34 @@ def configure(sock: socket.socket, tcp: Tcp) -> None:
         raise SettingRefused(f"congestion control is {found.decode()!r} where {tcp.congestion!r} was set")
 
 
-class Outgoing:
-    """The sending end of one connection. Frames of concurrent senders go out one after the other."""
+class _InOrder:
+    """Vectors of one peer. Each of its connections begins where the one before it was given up.
 
-    def __init__(self, sock: socket.socket, peer: str, number: int) -> None:
-        self._socket, self._peer = sock, peer
-        self.number = number
-        """0 for small messages; else which connection for vectors to this peer it is, from 1 on."""
-        self._turn = asyncio.Lock()
-        self._expectation = Expectation()
-        self._unsent = 0
+    That one may still have whole messages under way, so what comes on the next waits for its end.
+    """
 
-    async def send(self, head: bytes, vector: Vector | None, words: Outgoing | None = None) -> None:
-        """Hand a frame to the kernel; returns when the last byte is in its buffer.
+    def __init__(self, give: Callable[[Head, Vector], None]) -> None:
+        self._give = give
+        self._current = 1
+        """The first connection that has not ended."""
+        self._ended: set[int] = set()
+        self._held: dict[int, list[tuple[Head, Vector]]] = {}
 
-        `words` is the connection for small messages, over which a frame is announced that is shorter than
-        the receiver expects. PeerLost when the connection is gone. A cancelled send leaves half a frame,
-        so it closes the connection.
-        """
-        async with self._turn:
-            body = vector.data.cast("B") if vector is not None and vector.size else memoryview(b"")
-            whole = False
-            try:
-                self._leave_room(len(head) + len(body))
-                if words is not None and len(head) + len(body) < self._expectation.length:
-                    meta = {"bulk": self.number}
-                    await words.send(pack(SHORT, self._expectation.count, 0.0, meta, None), None)
-                await self._hand_over(head, body)
-                whole = True
-            except OSError as error:
-                raise PeerLost(self._peer, error.strerror or str(error)) from error
-            finally:
-                if not whole:
-                    self.close()
-            self._expectation.saw(len(head) + len(body))
+    def came(self, number: int, head: Head, vector: Vector) -> None:
+        """A message on connection `number`."""
+        if number == self._current:
+            self._give(head, vector)
+        else:
+            self._held.setdefault(number, []).append((head, vector))
 
-    def _leave_room(self, length: int) -> None:
-        """Let about one frame wait unsent in the kernel and no more: senders feel a slow link at once."""
-        if length > self._unsent:
-            self._unsent = length
-            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, length)
-
-    @property
-    def closed(self) -> bool:
-        return self._socket.fileno() < 0
-
-    def close(self, reset: bool = False) -> None:
-        """What is in the kernel's buffer still leaves, unless the connection is reset."""
-        if not self.closed:
-            asyncio.get_running_loop().remove_reader(self._socket)
-            if reset:
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
-            self._socket.close()
-
-    def when_it_ends(self, tell: Callable[[str], None]) -> None:
-        """Nothing ever comes this way but the connection's end."""
-
-        def ended() -> None:
-            try:
-                why = "" if self._socket.recv(1) else "it closed the connection"
-            except BlockingIOError:
-                return
-            except OSError as error:
-                why = error.strerror or str(error)
-            self.close()
-            tell(why)
-
-        asyncio.get_running_loop().add_reader(self._socket, ended)
-
-    def greeted(self) -> None:
-        """The hello is not counted among the frames."""
-        self._expectation = Expectation()
-
-    async def _hand_over(self, head: bytes, body: memoryview) -> None:
-        """One system call for the whole frame, where the kernel's buffer has room for it."""
-        try:
-            sent = self._socket.sendmsg([head, body])
-        except BlockingIOError:
-            sent = 0
-        if sent < len(head):
-            await asyncio.get_running_loop().sock_sendall(self._socket, head[sent:])
-            sent = len(head)
-        if sent < len(head) + len(body):
-            await asyncio.get_running_loop().sock_sendall(self._socket, body[sent - len(head) :])
+    def ended(self, number: int) -> None:
+        """Connection `number` brings no more."""
+        self._ended.add(number)
+        while self._current in self._ended:
+            self._ended.discard(self._current)
+            self._current += 1
+            for head, vector in self._held.pop(self._current, []):
+                self._give(head, vector)
 
 
 class Transport:
@@ -146,7 +90,9 @@ class Transport:
         self._bulk: dict[tuple[str, int], Incoming] = {}
         self._early: dict[tuple[str, int], list[int]] = {}
         """Announcements that have overtaken their connection's hello."""
-        self._finishing = Activities()
+        self._vectors: dict[str, _InOrder] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        """Held by the sender of a vector, from one connection to the next."""
         self._lost: dict[str, str] = {}
         self._server: asyncio.Server | None = None
 
@@ -168,13 +114,11 @@ class Transport:
         """Send a frame to a peer. PeerLost when it cannot be reached."""
         if peer not in self._addresses:
             raise PeerLost(peer, f"no such node; there are {', '.join(self._addresses)}")
-        if peer in self._lost:
-            raise PeerLost(peer, self._lost[peer])
         words = await self._connection(peer, False)
         if vector is None:
-            # Half of a small message would cost the connection, and with it the peer.
-            await asyncio.shield(self._finishing.start(words.send(head, None)))
-        else:
+            await words.send(head, None)
+            return
+        async with self._turns.setdefault(peer, asyncio.Lock()):
             bulk = await self._connection(peer, True)
             await bulk.send(head, vector, words)
 
@@ -202,7 +146,8 @@ class Transport:
 
     def _ended(self, incoming: Incoming, why: str, broken: bool) -> None:
         self._incoming.pop(incoming, None)
-        self._bulk.pop((incoming.peer, incoming.number), None)
+        if self._bulk.pop((incoming.peer, incoming.number), None) is not None:
+            self._vectors_of(incoming.peer).ended(incoming.number)
         if broken or not incoming.number:
             self._lose(incoming.peer or "an unknown node", why)
 
@@ -211,17 +156,35 @@ class Transport:
             self._lost[peer] = why
             self._tell_lost(peer, why)
 
-    def _take(self, sender: str, head: Head, vector: Vector) -> None:
-        if head.tag != SHORT:
+    def _vectors_of(self, peer: str) -> _InOrder:
+        if peer not in self._vectors:
+            self._vectors[peer] = _InOrder(lambda head, vector: self._hand_on(peer, head, vector))
+        return self._vectors[peer]
+
+    def _hand_on(self, sender: str, head: Head, vector: Vector) -> None:
+        """What the algorithm does with a message, say in an exchange, may fail; the connection has not."""
+        try:
             self._deliver(sender, head, vector)
+        except Exception as error:
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": f"{head.tag!r} from {sender} failed", "exception": error})
+
+    def _take(self, incoming: Incoming, head: Head, vector: Vector) -> None:
+        if incoming.number:
+            self._vectors_of(incoming.peer).came(incoming.number, head, vector)
             return
-        key = sender, int(head.meta["bulk"])
+        if head.tag != SHORT:
+            self._hand_on(incoming.peer, head, vector)
+            return
+        key = incoming.peer, int(head.meta["bulk"])
         if key in self._bulk:
             self._bulk[key].expect_short(head.version)
         else:
             self._early.setdefault(key, []).append(head.version)
 
     async def _connection(self, peer: str, bulk: bool) -> Outgoing:
+        if peer in self._lost:
+            raise PeerLost(peer, self._lost[peer])
         ready = self._outgoing.get((peer, bulk))
         if ready is None or (bulk and ready.done() and not ready.exception() and ready.result().closed):
             ready = asyncio.ensure_future(self._open(peer, bulk))

@@ -14,7 +14,7 @@ from testbed.compute.snapshot import Snapshot
 from testbed.engines.sim.carrier import SimCarrier
 from testbed.engines.sim.loop import SimLoop
 from testbed.engines.sim.wires import FRAME, Wires
-from testbed.runtime.activity import unawaited
+from testbed.runtime.activity import outcome, unawaited
 from testbed.runtime.node import RunningNode
 from testbed.runtime.places import Place, places
 from testbed.spec.run import RunSpec
@@ -74,6 +74,7 @@ class _Simulation:
         self._nodes: dict[str, RunningNode] = {}
         self._carriers: dict[str, SimCarrier] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
+        self._dead: set[str] = set()
         self._error: BaseException | None = None
         self._beats = 0
         self._over = False
@@ -86,6 +87,9 @@ class _Simulation:
         try:
             loop.run_until_complete(self._begin())
             loop.run_forever()
+            for name, node in self._nodes.items():
+                if name not in self._dead:
+                    self._error = self._error or node.activities.unheard()
         finally:
             self._over = True
             self._end()
@@ -116,13 +120,14 @@ class _Simulation:
 
     def _die(self, who: list[Place]) -> None:
         for place in who:
+            self._dead.add(place.name)
+            self._lives[place.name].remove_done_callback(self._life_ended)
             self._lives[place.name].cancel()
             self._nodes[place.name].activities.cancel()
             self._carriers[place.name].die()
 
     def _life_ended(self, life: asyncio.Task[None]) -> None:
-        if not life.cancelled():
-            self._fail(life.exception())
+        self._fail(outcome(life))
 
     def _fail(self, error: BaseException | None) -> None:
         """The first error stands and ends the run."""
