@@ -45,7 +45,6 @@ class Engine(StrEnum):
     sim = "sim"
 
 
-
 def _engine(word: str) -> Engine:
     from testbed.spec.faults import unknown
 
@@ -334,7 +333,11 @@ def _show_calibration(results: Path, experiment: Experiment, virtual: str) -> No
     folder = results / experiment.name
     runs = [(choice.label, experiment.seeds[0]) for choice in experiment.algorithms]
     own = [load_results(results, name, runs) for name in (experiment.name, virtual)]
-    small = [load_results(folder / PROBES, engine) for engine in (Engine.sim, Engine.virtual) if (folder / PROBES / engine).is_dir()]
+    small = [
+        load_results(folder / PROBES, engine)
+        for engine in (Engine.sim, Engine.virtual)
+        if (folder / PROBES / engine).is_dir()
+    ]
     _name_the_lost(*own, *small)
     calibration = calibrated(own, small, experiment.seeds[0])
     path = write_calibration(folder, calibration)
