@@ -24,6 +24,8 @@ class Outgoing:
         self._turn = asyncio.Lock()
         self._expectation = Expectation()
         self._unsent = 0
+        self._full = False
+        """Whether the kernel holds more than it should, so that the next frame waits before its first byte."""
         self._room: asyncio.Future[None] | None = None
         """Whoever waits until the kernel's buffer has some."""
 
@@ -93,6 +95,9 @@ class Outgoing:
     async def _hand_over(self, pieces: list[memoryview]) -> None:
         """One system call for the whole frame, where the kernel's buffer has room for it."""
         whole = sum(len(piece) for piece in pieces)
+        if self._full:
+            await self._writable()
+            self._full = False
         left = self._give_kernel(pieces)
         while left:
             begun = sum(len(piece) for piece in left) < whole
@@ -102,6 +107,7 @@ class Outgoing:
                 self._socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0)
                 left = self._give_kernel(left)
                 self._socket.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, self._unsent)
+                self._full = True
                 if not left:
                     return
             try:
