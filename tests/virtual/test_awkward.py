@@ -104,3 +104,13 @@ def test_batches_and_momentum_are_what_one_process_computes(outcome: Callable[..
             norm = float(np.linalg.norm(vector.astype(np.float64) - initial))
             noted = found[(found["name"] == f"norm of {name}") & (found["node"] == worker)]["value"]
             assert noted.item() == pytest.approx(norm, rel=1e-9), (worker, name)
+
+
+def sharing() -> RunSpec:
+    return scenes("awkward_sharing", 290)
+
+
+@both_engines
+def test_sharing(outcome: Callable[..., RunFolder], engine: str) -> None:
+    names = ("given_up", "crossing", "a_chain", "everyone_asks", "replaced", "groups_that_fail", "at_the_same_moment")
+    all_well(outcome(sharing, engine), dict.fromkeys(names, "w1 w2 w3"))
