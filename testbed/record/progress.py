@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-State: TypeAlias = Literal["booting", "probing", "training", "evaluating", "done", "failed"]
+State: TypeAlias = Literal["starting", "booting", "probing", "training", "evaluating", "done", "failed"]
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from testbed.compute.arithmetic import hold_arithmetic
 from testbed.engines.sim.process import carry_out
+from testbed.engines.sim.undisturbed import undisturbed
 from testbed.record.environment import environment
 from testbed.record.folder import RunFolder
 from testbed.record.progress import Progress, State
@@ -41,6 +43,13 @@ class _Running:
     last: Progress
     """what was said last."""
 
+    def stop(self, reason: str) -> None:
+        """End the process if it still goes. `reason` is the run's last word if it has said none."""
+        self.process.kill()
+        self.process.join()
+        if not self.folder.done and self.folder.failure is None:
+            self.folder.fail(reason)
+
 
 class SimEngine:
     """Carries out runs; `show` is told how each one goes."""
@@ -54,9 +63,10 @@ class SimEngine:
     def run(self, work: Sequence[Work]) -> int:
         """Carry out every run and count those that failed.
 
-        Each ends as DONE or FAILED in its folder, also when this is interrupted.
+        Each that has begun ends as DONE or FAILED in its folder, also when this is interrupted.
         """
         hold_arithmetic()
+        resource_tracker.ensure_running()  # beforehand: it would let ^C through to the process that it comes with
         waiting = deque(work)
         running: dict[Connection, _Running] = {}
         try:
@@ -65,44 +75,46 @@ class SimEngine:
                     self._begin(running, *waiting.popleft())
                 self._look(running)
         except BaseException as error:
-            for one in running.values():
-                self._stop(one, f"interrupted: {type(error).__name__} {error}")
+            with undisturbed():
+                for one in running.values():
+                    one.stop(f"interrupted: {type(error).__name__} {error}")
+            for one in running.values():  # afterwards, as it may be the showing that fails
+                self._tell_the_end(one)
             raise
         return sum(folder.failure is not None for _, folder in work)
 
     def _begin(self, running: dict[Connection, _Running], run: RunSpec, folder: RunFolder) -> None:
-        folder.begin(run, environment(None, run.algorithm))
-        ours, theirs = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=carry_out, args=(run, folder, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        first = Progress(run.algorithm.label, run.seed, "booting")
-        running[ours] = _Running(run, folder, process, time.monotonic(), first)
+        first = Progress(run.algorithm.label, run.seed, "starting")
+        with undisturbed():  # no process may be without an entry, nor a folder without a last word
+            folder.begin(run, environment(None, run.algorithm))
+            ours, theirs = self._context.Pipe(duplex=False)
+            process = self._context.Process(target=carry_out, args=(run, folder, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            running[ours] = _Running(run, folder, process, time.monotonic(), first)
         self._show(first)
 
     def _look(self, running: dict[Connection, _Running]) -> None:
         """One round: what the processes say, who has ended, and who is over time."""
         for pipe in wait(list(running), TICK):
             assert isinstance(pipe, Connection)
+            one = running[pipe]
             try:
-                self._tell(running[pipe], pipe.recv())
+                said = pipe.recv()
             except EOFError:
-                one = running.pop(pipe)
-                pipe.close()
                 one.process.join()
-                if not one.folder.done and one.folder.failure is None:
-                    one.folder.fail(f"the process of this run ended with exit code {one.process.exitcode}")
-                self._tell_the_end(one)
+                self._end(running, pipe, f"the process of this run ended with exit code {one.process.exitcode}")
+            else:
+                self._tell(one, said)
         for pipe, one in list(running.items()):
             if time.monotonic() - one.began > self._limit:
-                del running[pipe]
-                self._stop(one, f"stopped after {self._limit:g} s, the wall-clock limit of a run")
+                self._end(running, pipe, f"stopped after {self._limit:g} s, the wall-clock limit of a run")
 
-    def _stop(self, one: _Running, reason: str) -> None:
-        one.process.kill()
-        one.process.join()
-        if not one.folder.done:
-            one.folder.fail(reason)
+    def _end(self, running: dict[Connection, _Running], pipe: Connection, reason: str) -> None:
+        one = running[pipe]
+        one.stop(reason)
+        del running[pipe]
+        pipe.close()
         self._tell_the_end(one)
 
     def _tell(self, one: _Running, said: dict[str, Any]) -> None:
