@@ -5,8 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from testbed.api import Message, PeerLost
+
+
+@dataclass(eq=False)
+class _Wait:
+    """Somebody waits for a message from `sender`, or from anyone, and in vain once one of `others` is lost."""
+
+    sender: str | None
+    version: int | None
+    others: Sequence[str]
+    future: asyncio.Future[Message]
+
+    def takes(self, message: Message) -> bool:
+        return not self.future.done() and _fits(message, self.sender, self.version)
 
 
 class Mailbox:
@@ -14,7 +28,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._unread: dict[str, deque[Message]] = defaultdict(deque)
-        self._waiting: dict[str, list[tuple[str | None, int | None, asyncio.Future[Message]]]] = defaultdict(list)
+        self._waiting: dict[str, list[_Wait]] = defaultdict(list)
         self._lost: dict[str, str] = {}
 
     def put(self, message: Message) -> None:
@@ -30,20 +44,25 @@ class Mailbox:
 
     def _give(self, message: Message) -> bool:
         waiting = self._waiting[message.tag]
-        for place, (sender, version, future) in enumerate(waiting):
-            if _fits(message, sender, version) and not future.done():
+        for place, wait in enumerate(waiting):
+            if wait.takes(message):
                 del waiting[place]
-                future.set_result(message)
+                wait.future.set_result(message)
                 return True
         return False
 
     def lose(self, peer: str, why: str) -> None:
         """Nothing more will come from `peer`; who waits for it is told so. Messages in hand stay."""
         self._lost.setdefault(peer, why)
-        for waiting in self._waiting.values():
-            for sender, _, future in waiting:
-                if sender == peer and not future.done():
-                    future.set_exception(PeerLost(peer, why))
+        for tag, waiting in self._waiting.items():
+            for wait in waiting:
+                if not wait.future.done() and self._in_vain(tag, wait, peer):
+                    wait.future.set_exception(PeerLost(peer, why))
+
+    def _in_vain(self, tag: str, wait: _Wait, peer: str) -> bool:
+        if peer == wait.sender:
+            return True
+        return peer in wait.others and not any(_fits(message, peer, wait.version) for message in self._unread[tag])
 
     def take(self, tag: str, sender: str | None, version: int | None = None) -> Message | None:
         """The oldest unread message that fits, if there is one. PeerLost when none can come any more."""
@@ -56,10 +75,18 @@ class Mailbox:
             raise PeerLost(sender, self._lost[sender])
         return None
 
-    async def wait(self, tag: str, sender: str | None, version: int | None = None) -> Message:
-        """The next message that fits; call it after `take` found none."""
+    async def wait(
+        self, tag: str, sender: str | None, version: int | None = None, others: Sequence[str] = ()
+    ) -> Message:
+        """The next message that fits; call it after `take` found none.
+
+        PeerLost too when nothing can come any more from one of `others`, whose turn is next.
+        """
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        entry = (sender, version, future)
+        entry = _Wait(sender, version, others, future)
+        for peer in others:
+            if peer in self._lost and self._in_vain(tag, entry, peer):
+                raise PeerLost(peer, self._lost[peer])
         self._waiting[tag].append(entry)
         try:
             return await future

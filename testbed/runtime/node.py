@@ -224,6 +224,11 @@ class RunningNode(Sharing):
     async def recv(
         self, tag: str, sender: str | None = None, *, version: int | None = None, deadline: float | None = None
     ) -> Message:
+        return await self._recv(tag, sender, version, deadline)
+
+    async def _recv(
+        self, tag: str, sender: str | None, version: int | None, deadline: float | None, others: Sequence[str] = ()
+    ) -> Message:
         if sender is not None and sender not in self.numbers:
             raise PeerLost(sender, f"no such node; there are {', '.join(self.numbers)}")
         message = self.mailbox.take(tag, sender, version)
@@ -231,7 +236,7 @@ class RunningNode(Sharing):
             return message
         with self._span("recv", sender or ""):
             what = f"{tag!r} from {sender or 'anyone'}" + ("" if version is None else f" of version {version}")
-            return await self.waiting(self.mailbox.wait(tag, sender, version), what, deadline)
+            return await self.waiting(self.mailbox.wait(tag, sender, version, others), what, deadline)
 
     def poll(self, tag: str, sender: str | None = None, *, version: int | None = None) -> Message | None:
         return self.mailbox.take(tag, sender, version)
@@ -242,8 +247,8 @@ class RunningNode(Sharing):
         async def all_of_them() -> list[Message]:
             found: list[Message] = []
             try:
-                for sender in senders:
-                    found.append(await self.recv(tag, sender, version=version))
+                for place, sender in enumerate(senders):
+                    found.append(await self._recv(tag, sender, version, None, senders[place + 1 :]))
             except BaseException:
                 self.mailbox.put_back(found)
                 raise

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 from testbed.engines.sim.engine import SimEngine
-from testbed.network.model import Placement
+from testbed.network.model import Channel, Placement
 from testbed.record.folder import RunFolder
-from testbed.spec.run import AlgorithmChoice, Compute, Horizon, RunSpec, Workload
+from testbed.spec.run import AlgorithmChoice, Compute, Failure, Horizon, RunSpec, Workload
 from testbed.workload.objective import Objective
-from tests.virtual.small import CLEAN, carry_out, small
+from tests.virtual.small import CLEAN, carry_out, small, star
 
 HERE = Path(__file__).parent
 CarryOut = Callable[[str, dict[str, RunSpec]], dict[str, RunFolder]]
@@ -114,3 +114,16 @@ def sharing() -> RunSpec:
 def test_sharing(outcome: Callable[..., RunFolder], engine: str) -> None:
     names = ("given_up", "crossing", "a_chain", "everyone_asks", "replaced", "groups_that_fail", "at_the_same_moment")
     all_well(outcome(sharing, engine), dict.fromkeys(names, "w1 w2 w3"))
+
+
+def deaths() -> RunSpec:
+    slow = Channel(5e6, 0.040)
+    four = star(Channel(20e6, 0.010), Channel(10e6, 0.020), slow, slow)
+    return scenes(
+        "awkward_deaths", 20, network=four, compute=Compute(0.02), failures=(Failure("w3", 3), Failure("w4", 6))
+    )
+
+
+@both_engines
+def test_deaths(outcome: Callable[..., RunFolder], engine: str) -> None:
+    all_well(outcome(deaths, engine), dict.fromkeys(("w3 died", "w4 died", "the rest"), "w1 w2"))
