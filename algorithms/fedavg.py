@@ -4,7 +4,8 @@ McMahan, Moore, Ramage, Hampson, Aguera y Arcas: "Communication-Efficient Learni
 from Decentralized Data", AISTATS 2017 (arXiv:1602.05629), algorithm 1.
 
     server:    S_t = a random set of max(C * N, 1) workers;  send W_t to them
-               W_{t+1} = sum over k in S_t of (n_k / n_S) * w_k,   n_S = sum over S_t of n_k
+               W_{t+1} = sum over k in S_t of (n_k / n_S) * w_k
+               n_S = sum over k in S_t of n_k
     worker k:  w_k = W_t after E local SGD steps;  send w_k
 
 The paper counts local epochs; here E counts steps, as in all other algorithms of this testbed. The

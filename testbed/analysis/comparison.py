@@ -24,9 +24,10 @@ def table(summary: Summary) -> Table:
         caption_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
+        pad_edge=False,
         leading=1,
     )
-    whole.add_column(Text("algorithm"))
+    whole.add_column(Text("algorithm"), overflow="fold")
     against = f"vs {summary.baseline}" if summary.baseline else "speed-up"
     headings = [f"time to {percent(summary.target)}", against, "MB to\ntarget", "rounds\nsamples"]
     for heading in [*headings, "accuracy\nat the end", "compute/\ntransfer/\nwait"]:

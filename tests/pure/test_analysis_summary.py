@@ -93,3 +93,18 @@ def test_the_plain_table_shows_everything_in_eighty_columns(tmp_path: Path) -> N
         assert part in text
     assert "Not counted: ssgd seed 3: failed: out of memory" in text
     assert "Degraded: ssgd seed 2: link a-b 12 % slow" in text
+
+
+def test_nothing_is_cut_off_where_numbers_and_names_are_long(tmp_path: Path) -> None:
+    for label, times in (("fedavg-with-ten-steps", (41.2, 44.2, 44.4)), ("ssgd", (96.5, 102.1, 106.3))):
+        for seed, time in enumerate(times, 1):
+            sent = [(1.0, 358_900_000), (119.0, 64_200_000)]
+            MadeUp(label, seed, [(time, 0.82 + seed / 100)], sent, [("w0", "compute", 0.0, 30.0)]).write(tmp_path)
+    text = plain_table(summarise(load_results(tmp_path, "demo")), width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    for part in ("41.2 to 44.4", "96.5 to 106.3", "2.31x", "of 423.1", "83.0 to 85.0"):
+        assert part in text
+    assert "\u2026" not in text
+    # The name's column gives way: its lines, put together, are the name.
+    lines = [line[1:].split("  ")[0].strip() for line in text.splitlines()]
+    assert "fedavg-with-ten-steps" in "".join(lines)
