@@ -13,7 +13,7 @@ from typing import Any
 import testbed
 from testbed.spec.run import AlgorithmChoice
 
-FLOW_MODEL = ("carrier", "fluid", "paths", "wires")
+FLOW_MODEL = ("carrier", "fluid", "paths", "window", "wires")
 """modules of the sim engine"""
 _PACKAGES = ("torch", "numpy", "mininet", "scikit-learn", "pandas", "pyarrow")
 

@@ -77,6 +77,10 @@ class Fluid:
         self._settle()
         return flow.rate
 
+    def left(self, now: float, flow: Flow) -> float:
+        """Bytes that are still to come."""
+        return max(0.0, flow.left - flow.rate * (now - flow.since)) if flow.rate < math.inf else 0.0
+
     def next_completion(self) -> float:
         """When the next flow ends; infinite if none does."""
         self._settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from testbed.network.model import Channel, Network
+from testbed.network.model import SMALLEST_QUEUE, Channel, Network
 from testbed.network.routes import site_paths
 
 
@@ -17,6 +17,8 @@ class Paths:
         """`source>target`, as the virtual engine's ports are called."""
         self.capacities: list[float] = []
         """bytes/s on the wire; infinite where nothing is shaped."""
+        self.queues: list[float] = []
+        """bytes on the wire that fit into the queue in front of each port."""
         self.counted: list[int] = []
         """The ports whose bytes are recorded: WAN links, and local ones that are shaped."""
         self._delays: list[float] = []
@@ -26,8 +28,8 @@ class Paths:
         self._routes = site_paths(network)
         self._found: dict[tuple[str, str], tuple[tuple[int, ...], float]] = {}
         for link in network.links:
-            self._add(link.a, link.b, f"{link.a}>{link.b}", link.forward, True)
-            self._add(link.b, link.a, f"{link.b}>{link.a}", link.backward, True)
+            self._add(link.a, link.b, f"{link.a}>{link.b}", link.channel(link.a), True)
+            self._add(link.b, link.a, f"{link.b}>{link.a}", link.channel(link.b), True)
         for site in network.sites:
             for host in site.hosts:
                 self._add(host, "", f"{host}>{site.name}", site.lan, site.lan.rate is not None)
@@ -39,6 +41,8 @@ class Paths:
             self.counted.append(len(self.names))
         self.names.append(name)
         self.capacities.append(math.inf if channel.rate is None else channel.rate / 8)
+        product = 0.0 if channel.rate is None else channel.rate * 2 * channel.delay / 8
+        self.queues.append(max(SMALLEST_QUEUE, product) if channel.queue is None else channel.queue)
         self._delays.append(channel.delay)
 
     def path(self, source: str, target: str) -> tuple[tuple[int, ...], float]:

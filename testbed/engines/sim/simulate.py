@@ -13,7 +13,8 @@ from testbed.compute.inline import Counter, InlineComputer
 from testbed.compute.snapshot import Snapshot
 from testbed.engines.sim.carrier import SimCarrier
 from testbed.engines.sim.loop import SimLoop
-from testbed.engines.sim.wires import FRAME, Wires
+from testbed.engines.sim.window import FRAME
+from testbed.engines.sim.wires import Wires
 from testbed.runtime.activity import outcome, unawaited
 from testbed.runtime.node import RunningNode
 from testbed.runtime.places import Place, places
