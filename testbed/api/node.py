@@ -1,7 +1,8 @@
 """The node that an algorithm talks to: who it is, and every verb it has.
 
 Whatever waits takes a `deadline`, in seconds from now; None waits until the run ends. DeadlinePassed is
-raised when it passes, PeerLost when the peer that is waited for is gone.
+raised when it passes, PeerLost when the peer that is waited for is gone, or has never been. A peer's end is
+heard of by those who have been in touch with it, a message's way later; who has not finds out by sending.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Activity(Awaitable[T_co], Protocol[T_co]):
     """Something that a node does beside the rest. Awaiting it gives its result, or raises its error.
 
-    An error that nobody awaits ends the run.
+    An error that nobody awaits ends the run: at once when nothing holds the activity any more, else when the
+    run's time is over.
     """
 
     @property
@@ -29,7 +31,10 @@ class Activity(Awaitable[T_co], Protocol[T_co]):
         ...
 
     def cancel(self) -> None:
-        """End it where it stands; whoever awaits it gets asyncio's CancelledError."""
+        """End it where it stands, unless it has ended; it takes no message along.
+
+        Whoever awaits it gets asyncio's CancelledError, which ends the run where nobody catches it.
+        """
         ...
 
 
@@ -128,8 +133,9 @@ class Node(Protocol):
         """Hand a message to the network; returns when at most about one message is still unsent.
 
         Messages to one peer arrive in order, except that one without a vector may overtake those with one.
-        A deadline that passes in the middle gives the message up: the peer never sees it. A message to
-        oneself is there at once.
+        A deadline that passes before that gives the message up: the peer never sees it, and others to the
+        same peer are not touched. A message that was handed over may still be lost with the peer. One to
+        oneself is there at once. The vector is copied here, so that it may change from now on.
         """
         ...
 
@@ -140,7 +146,7 @@ class Node(Protocol):
         ...
 
     def poll(self, tag: str, sender: str | None = None, *, version: int | None = None) -> Message | None:
-        """Like `recv`, but None at once where there is no such message yet."""
+        """Like `recv`, but None at once where there is no such message yet; PeerLost where none can come."""
         ...
 
     def broadcast(
@@ -153,7 +159,11 @@ class Node(Protocol):
         meta: dict[str, Any] | None = None,
         deadline: float | None = None,
     ) -> Coroutine[Any, Any, None]:
-        """Send the same message to several peers side by side."""
+        """Send the same message to several peers side by side; this node may be one of them.
+
+        A peer that is lost holds up no other; PeerLost is raised when all have been served. A deadline gives
+        the message up for those only to whom it was not handed over yet.
+        """
         ...
 
     async def gather(
@@ -161,7 +171,8 @@ class Node(Protocol):
     ) -> list[Message]:
         """One message of that tag from each sender, in the order of `senders` whatever comes first.
 
-        When the deadline passes or a peer is lost, messages that had come stay unread.
+        When the deadline passes, or as soon as a sender is lost whose message has not come, those that had
+        come stay unread.
         """
         ...
 
@@ -177,7 +188,7 @@ class Node(Protocol):
         """The peer's newest snapshot of that name; the first one, when it has not published yet.
 
         With `after` the pull waits at the peer for a later version than that. What was pulled is this
-        node's own copy. An answer that comes after the deadline is dropped.
+        node's own copy; one may pull from oneself. An answer that comes after the deadline is dropped.
         """
         ...
 
@@ -194,13 +205,17 @@ class Node(Protocol):
 
         Both sides' `give` and `take` are called; what was taken is returned too. Any pattern of exchanges
         comes to its end: of two that meet one is enough, and a peer that is busy makes the one wait and
-        the other ask again, by their order among the nodes. After an error nobody knows whether the peer
-        has taken its part.
+        the other ask again, by their order among the nodes. ValueError before `on_exchange` and with oneself.
+
+        A request that is given up is withdrawn, and a peer that was busy, or had not called `on_exchange`,
+        takes nothing. Only if its answer was under way by then has it taken its part and this node not.
         """
         ...
 
     # Groups. Every member calls the same operation with the same group in the same order; operations that
-    # run side by side need tags of their own.
+    # run side by side need tags of their own. ValueError where the group lacks this node or names one twice.
+    # After an error its members are at different steps: go on under another tag. A member's end is told to its
+    # neighbours in the ring, which is the group's order; the others wait for them, so give a deadline.
 
     async def reduce_scatter(
         self, group: Sequence[str], tag: str, vector: Vector, *, deadline: float | None = None

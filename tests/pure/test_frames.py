@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.api import PeerLost, Vector
 from testbed.runtime.frames import HEADER, BadFrame, Head, pack, unpack
-from testbed.runtime.transport import PORT, Transport
+from testbed.runtime.transport import PORT, Transport, _InOrder
 from testbed.spec.run import Tcp
 
 TEXT = st.text(max_size=40)
@@ -156,3 +156,24 @@ def test_the_end_of_a_peer_is_told_with_its_name(addresses: dict[str, tuple[str,
         assert (await b.lost.get())[0] == "a"
 
     asyncio.run(asyncio.wait_for(talk(), 20))
+
+
+def test_a_later_connection_waits_for_the_end_of_those_before_it() -> None:
+    came: list[int] = []
+    vectors = _InOrder(lambda head, vector: came.append(head.version))
+
+    def arrives(connection: int, version: int) -> None:
+        found = unpack(memoryview(pack("x", version, 0.0, None, None)))
+        assert found is not None
+        vectors.came(connection, found[0], np.zeros(0, np.float32))
+
+    arrives(1, 1)
+    arrives(3, 5)
+    arrives(2, 3)
+    vectors.ended(2)
+    arrives(1, 2)
+    assert came == [1, 2]
+    vectors.ended(1)
+    assert came == [1, 2, 3, 5]
+    arrives(3, 6)
+    assert came == [1, 2, 3, 5, 6]

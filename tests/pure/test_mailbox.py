@@ -73,3 +73,39 @@ def test_what_is_put_back_comes_first() -> None:
     box.put(message("c", version=3))
     box.put_back([message("a", version=1), message("b", version=2)])
     assert [one.version for one in (box.take("t", None), box.take("t", None), box.take("t", None)) if one] == [1, 2, 3]
+
+
+def test_what_somebody_gives_up_goes_to_the_next_who_waits() -> None:
+    async def wait() -> None:
+        box = Mailbox()
+        first, second = asyncio.ensure_future(box.wait("t", "a")), asyncio.ensure_future(box.wait("t", None))
+        await asyncio.sleep(0)
+        box.put(message("a", version=1))  # for the first, which is cancelled before it wakes
+        first.cancel()
+        assert (await second).version == 1
+        third = asyncio.ensure_future(box.wait("t", "a"))
+        await asyncio.sleep(0)
+        box.put_back([message("b", version=2), message("a", version=3)])
+        assert (await third).version == 3
+        left = box.take("t", None)
+        assert left is not None and left.version == 2 and box.take("t", None) is None
+
+    asyncio.run(wait())
+
+
+def test_who_waits_for_several_hears_of_each_ones_end_unless_its_message_is_here() -> None:
+    async def wait() -> None:
+        box = Mailbox()
+        box.put(message("b"))
+        waiting = asyncio.ensure_future(box.wait("t", "a", others=["b", "c"]))
+        await asyncio.sleep(0)
+        box.lose("b", "gone")
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        box.lose("c", "gone")
+        with pytest.raises(PeerLost, match="c is lost"):
+            await waiting
+        with pytest.raises(PeerLost, match="c is lost"):
+            await box.wait("t", "a", others=["b", "c"])
+
+    asyncio.run(wait())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from testbed.api import MomentumSGD
 from testbed.engines.sim.engine import SimEngine
+from testbed.engines.virtual.engine import Limits, VirtualEngine
 from testbed.network.model import Channel, Placement
 from testbed.record.folder import RunFolder
 from testbed.spec.run import AlgorithmChoice, Compute, Failure, Horizon, RunSpec, Workload
 from testbed.workload.objective import Objective
-from tests.virtual.small import CLEAN, carry_out, small, star
+from tests.virtual.small import CLEAN, small, star
 
 HERE = Path(__file__).parent
-CarryOut = Callable[[str, dict[str, RunSpec]], dict[str, RunFolder]]
 
 
 def scenes(file: str, seconds: float, hyper: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
@@ -31,26 +30,48 @@ def scenes(file: str, seconds: float, hyper: dict[str, Any] | None = None, **cha
     return dataclasses.replace(small(horizon=Horizon(seconds, seconds, 0.8), **changes), algorithm=choice)
 
 
-@pytest.fixture(scope="module")
-def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunFolder]:
-    """Carries out a run on the engine that is asked for; once for all tests that ask for the same."""
-    results = tmp_path_factory.mktemp("results")
+def the_runs() -> dict[str, RunSpec]:
+    slow = Channel(5e6, 0.040)
+    four = star(Channel(20e6, 0.010), Channel(10e6, 0.020), slow, slow)
+    both = dataclasses.replace(CLEAN, server="w2")
+    monitored = dataclasses.replace(CLEAN, roles=(Placement("monitor", ("w1",)),))
+    dying = (Failure("w3", 3), Failure("w4", 6))
+    runs = {
+        "messages": scenes("awkward_messages", 170, network=monitored),
+        "sharing": scenes("awkward_sharing", 290),
+        "deaths": scenes("awkward_deaths", 20, network=four, compute=Compute(0.02), failures=dying),
+        "serving": small("ssgd", network=both),
+        "server_dies": small("ssgd", network=both, failures=(Failure("w2", 3),)),
+        "freed": scenes("awkward_endings", 5, {"how": "freed"}, failures=(Failure("w3", 2),)),
+        "standstill": scenes("awkward_endings", 5, {"how": "standstill"}),
+    }
+    return runs | {how: scenes("awkward_endings", 5, {"how": how}) for how in UNCAUGHT}
 
-    @cache
-    def carried_out(make: Callable[[], RunSpec], engine: str) -> RunFolder:
-        run = dataclasses.replace(make(), engine=engine)
-        place = results / make.__name__ / engine
-        if engine == "virtual":
-            (folder,), _ = carry_out(request.getfixturevalue("kernel"), place, [run])
-        else:
-            folder = RunFolder.of(place, run)
-            SimEngine(lambda progress: None).run([(run, folder)])
-        return folder
 
-    return carried_out
+UNCAUGHT = {
+    "dropped": "DeadlinePassed: w2 waited 1 s for 'never' from anyone",
+    "held": "KeyError: 'mine'",
+    "left_behind": "KeyError: 'mine'",
+    "taking": "ValueError: w2 cannot take this",
+    "cancelled": "CancelledError: an activity that was awaited had been cancelled",
+}
+"""What goes wrong in a scene of that name, as its run's reason for failing tells it."""
 
 
-both_engines = pytest.mark.parametrize("engine", ["sim", "virtual"])
+@pytest.fixture(scope="module", params=["sim", "virtual"])
+def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
+    """All runs on one engine, side by side."""
+    engine, results = request.param, tmp_path_factory.mktemp("results")
+    work = []
+    for name, run in the_runs().items():
+        run = dataclasses.replace(run, engine=engine, algorithm=dataclasses.replace(run.algorithm, label=name))
+        work.append((run, RunFolder.of(results, run)))
+    if engine == "sim":
+        SimEngine(lambda progress: None).run(work)
+    else:
+        kernel = request.getfixturevalue("kernel")
+        VirtualEngine(kernel, lambda progress: None, limits=Limits(whole=240, silence=120)).run(work)
+    return {name: folder for name, (_, folder) in zip(the_runs(), work, strict=True)}
 
 
 def notes(folder: RunFolder) -> pd.DataFrame:
@@ -59,40 +80,24 @@ def notes(folder: RunFolder) -> pd.DataFrame:
 
 
 def all_well(folder: RunFolder, names: dict[str, str]) -> None:
-    """Every scene was got through by exactly these nodes, in their order, and nobody noted any trouble."""
+    """Every scene was got through by exactly these nodes, and nobody noted any trouble."""
     found = notes(folder)
-    trouble = found[(found["value"] == 0)]
-    assert trouble.empty, "\n".join(
-        f"{row.node}: {row.name_}" for row in trouble.rename(columns={"name": "name_"}).itertuples()
-    )
+    trouble = found[found["value"] == 0]
+    assert (trouble["node"] + ": " + trouble["name"]).tolist() == []
     for scene, nodes in names.items():
         assert sorted(found[found["name"] == scene]["node"]) == nodes.split(), scene
 
 
-def messages() -> RunSpec:
-    monitor = dataclasses.replace(CLEAN, roles=(Placement("monitor", ("w1",)),))
-    return scenes("awkward_messages", 170, network=monitor)
-
-
-@both_engines
-def test_messages(outcome: Callable[..., RunFolder], engine: str) -> None:
+def test_messages(folders: dict[str, RunFolder]) -> None:
     names = (
-        "lengths",
-        "oneself",
-        "late_vectors",
-        "late_words",
-        "a_late_broadcast",
-        "deadlines",
-        "activities",
-        "computing",
-    )
-    all_well(outcome(messages, engine), {**dict.fromkeys(names, "w1 w2 w3"), "all done": "monitor@w1"})
+        "lengths", "oneself", "late_vectors", "late_words", "a_late_broadcast", "deadlines", "activities", "computing",
+    )  # fmt: skip
+    all_well(folders["messages"], {**dict.fromkeys(names, "w1 w2 w3"), "all done": "monitor@w1"})
 
 
-@both_engines
-def test_batches_and_momentum_are_what_one_process_computes(outcome: Callable[..., RunFolder], engine: str) -> None:
-    found = notes(outcome(messages, engine))
-    one = Objective(messages().workload, 3, messages().seed)
+def test_batches_and_momentum_are_what_one_process_computes(folders: dict[str, RunFolder]) -> None:
+    found = notes(folders["messages"])
+    one = Objective(the_runs()["messages"].workload, 3, seed=1)
     initial = one.initial.copy()
     for rank, worker in enumerate(("w1", "w2", "w3")):
         expected: dict[str, np.ndarray] = {"half": one.gradient(initial, rank, 0, 8)[0].copy()}
@@ -106,24 +111,57 @@ def test_batches_and_momentum_are_what_one_process_computes(outcome: Callable[..
             assert noted.item() == pytest.approx(norm, rel=1e-9), (worker, name)
 
 
-def sharing() -> RunSpec:
-    return scenes("awkward_sharing", 290)
-
-
-@both_engines
-def test_sharing(outcome: Callable[..., RunFolder], engine: str) -> None:
+def test_sharing(folders: dict[str, RunFolder]) -> None:
     names = ("given_up", "crossing", "a_chain", "everyone_asks", "replaced", "groups_that_fail", "at_the_same_moment")
-    all_well(outcome(sharing, engine), dict.fromkeys(names, "w1 w2 w3"))
+    all_well(folders["sharing"], dict.fromkeys(names, "w1 w2 w3"))
 
 
-def deaths() -> RunSpec:
-    slow = Channel(5e6, 0.040)
-    four = star(Channel(20e6, 0.010), Channel(10e6, 0.020), slow, slow)
-    return scenes(
-        "awkward_deaths", 20, network=four, compute=Compute(0.02), failures=(Failure("w3", 3), Failure("w4", 6))
-    )
+def test_deaths(folders: dict[str, RunFolder]) -> None:
+    all_well(folders["deaths"], dict.fromkeys(("w3 died", "w4 died", "the rest"), "w1 w2"))
 
 
-@both_engines
-def test_deaths(outcome: Callable[..., RunFolder], engine: str) -> None:
-    all_well(outcome(deaths, engine), dict.fromkeys(("w3 died", "w4 died", "the rest"), "w1 w2"))
+@pytest.mark.parametrize("how", UNCAUGHT)
+def test_an_error_that_nobody_catches_ends_the_run(folders: dict[str, RunFolder], how: str) -> None:
+    assert UNCAUGHT[how] in (folders[how].failure or "no failure")
+
+
+def test_a_death_frees_those_who_wait_in_a_circle(folders: dict[str, RunFolder]) -> None:
+    found = notes(folders["freed"])
+    assert found["node"].tolist() == ["w1", "w2"] and (found["name"] == "freed").all()
+    # w3's end at 2 s is 50 ms from w1, whose word takes a round trip of 60 ms to connect and 30 ms to w2.
+    assert found["time"].tolist() == pytest.approx([2.05, 2.14], abs=2e-3)
+
+
+def test_a_circle_that_nothing_can_free_ends_at_once_or_with_the_horizon(
+    folders: dict[str, RunFolder], request: pytest.FixtureRequest
+) -> None:
+    if "sim" in request.node.callspec.id:  # it alone knows that nothing is under way
+        reason = folders["standstill"].failure or ""
+        assert "Deadlock: deadlock at 0 s: w1 waits for 'never' from w3; w2 waits for 'never' from w1" in reason
+        return
+    found = notes(folders["standstill"])
+    assert sorted(found["node"]) == ["w1", "w2", "w3"] and (found["name"] == "begun").all()
+
+
+def test_a_host_that_serves_and_trains(folders: dict[str, RunFolder]) -> None:
+    folder = folders["serving"]
+    assert folder.failure is None, folder.failure
+    metrics, sent = pd.read_parquet(folder.table("metrics")), pd.read_parquet(folder.table("messages"))
+    one = Objective(the_runs()["serving"].workload, 3, seed=1)
+    model, optimiser, losses = one.initial.copy(), MomentumSGD(), []
+    for version in range(int(metrics["version"].max()) + 1):
+        losses.append(one.evaluate(model, 0, 359)[0] / 359)
+        together = np.concatenate([one._batches[rank][version] for rank in range(3)])
+        optimiser.step(model, one.gradient_of(model, together)[0], one.workload.lr)
+    assert len(metrics) >= 5 and metrics["version"].max() > 3
+    for row in metrics.itertuples():
+        assert row.loss == pytest.approx(losses[row.version], abs=1e-4)
+    # What stays on the host takes no time; to w3 it takes the 60 ms of the way at least.
+    taken = sent["arrived"] - sent["sent"]
+    own = (sent["source"] == "server@w2") & (sent["target"] == "w2")
+    assert own.sum() > 3 and taken[own].max() < 0.002
+    assert taken[(sent["source"] == "server@w2") & (sent["target"] == "w3")].min() > 0.060
+
+
+def test_a_host_that_dies_takes_all_its_nodes_along(folders: dict[str, RunFolder]) -> None:
+    assert "PeerLost: server@w2 is lost" in (folders["server_dies"].failure or "no failure")
