@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Mapping
+from contextvars import Context
+from heapq import heappush
 from typing import Any
 
 Jump = Callable[[float | None], float]
@@ -36,6 +38,17 @@ class _Jumps(selectors.BaseSelector):
         return {}
 
 
+class _Timer(asyncio.TimerHandle):
+    """Of two timers for the same moment the one that was set first comes first."""
+
+    def __init__(self, number: int, when: float, *rest: Any) -> None:
+        super().__init__(when, *rest)
+        self._order = when, number
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, _Timer) and self._order < other._order
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """Exact virtual time, from 0. What `jump` raises ends the loop."""
 
@@ -44,9 +57,20 @@ class SimLoop(asyncio.BaseEventLoop):
         # asyncio's own loop asks these two, as its selector-based loops set them.
         self._selector = _Jumps(self._next_timer, jump)
         self._clock_resolution = 1e-12
+        self._timers = 0
 
     def time(self) -> float:
         return self._selector.now
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's own, with an order among equals: simulated nodes often act at the very same moment."""
+        self._timers += 1
+        timer = _Timer(self._timers, when, callback, args, self, context)
+        heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
 
     def _next_timer(self) -> float | None:
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]

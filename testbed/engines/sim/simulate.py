@@ -28,7 +28,7 @@ _LAST_TURNS = 5
 
 
 class Deadlock(Exception):
-    """Every node waits, and nothing can wake one."""
+    """Workers wait, and nothing can wake one. A server that waits when all work is done is none."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ def simulate(
 ) -> Simulated:
     """Carry out `run`. `make` gives each node its algorithm, `keep` is given every model shown.
 
-    `beat` is called at even virtual times. Deadlock when every node waits for another one; else whatever an
+    `beat` is called at even virtual times. Deadlock when workers wait and nothing is under way; else whatever an
     algorithm raises.
     """
     return _Simulation(run, make, objective, keep, beat).result()
@@ -141,7 +141,7 @@ class _Simulation:
         horizon = self._run.horizon.time
         if self._over:
             return self._loop.time()
-        if when is None and any(not life.done() for life in self._lives.values()):
+        if when is None and any(not self._lives[worker].done() for worker in self._run.network.workers):
             raise Deadlock(self._who_waits())
         when = horizon if when is None else min(when, horizon)
         while self._beats <= SAMPLES_PER_RUN and (due := horizon * self._beats / SAMPLES_PER_RUN) <= when:

@@ -48,6 +48,8 @@ class Window:
         """bytes; slow start ends here"""
         self._since = 0.0
         """seconds of rounds that were used up since slow start ended"""
+        self._origin = 0.0
+        """bytes; the window where slow start ended"""
         self._round_trip, self._pipe = round_trip, max(FIRST_WINDOW, pipe)
         self._cubic, self._restart = congestion == "cubic", restart
 
@@ -85,9 +87,8 @@ class Window:
         timeout = self._round_trip + SMALLEST_TIMEOUT
         idle = now - last_used - self._round_trip
         if self._restart and idle > timeout and self.size > FIRST_WINDOW:
-            self._threshold = max(min(self._threshold, self.size), 0.75 * self.size)
+            self._threshold = max(self._threshold, 0.75 * self.size)
             self.size = max(FIRST_WINDOW, self.size / 2 ** min(60, int(idle / timeout)))
-            self._since = 0.0
 
     def acknowledged(self) -> None:
         """The round's bytes are acknowledged."""
@@ -101,7 +102,14 @@ class Window:
                 grown = max(self.size, min(grown, 2 * self._used))
             self.size = min(grown, self._threshold, self._pipe)
         elif self._used >= self.size:
-            before, self._since = self._since, self._since + self._round_trip + late
-            cubic = CUBIC_GROWTH * (self._since**3 - before**3) if self._cubic else 0.0
-            least = FRIENDLY_GROWTH if self._cubic else 1.0
-            self.size = min(self.size + SEGMENT * max(cubic, least), self._pipe)
+            self.size = min(self.size + self._avoiding(late), self._pipe)
+
+    def _avoiding(self, late: float) -> float:
+        """Bytes that a round adds after slow start. What a pause has taken from CUBIC's curve is soon made up for."""
+        if not self._cubic:
+            return SEGMENT
+        if self._since == 0:
+            self._origin = self.size
+        self._since += self._round_trip + late
+        missing = self._origin + SEGMENT * CUBIC_GROWTH * self._since**3 - self.size
+        return max(SEGMENT * FRIENDLY_GROWTH, min(missing, self.size / 2))
