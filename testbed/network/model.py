@@ -85,6 +85,8 @@ class Network:
     """The host of the server role; None where the network has no such host."""
     roles: tuple[Placement, ...] = ()
     """Where further roles run, as far as the file says so."""
+    routes: str = "least-delay"
+    """Which of two paths packets take: `least-delay`, or `fewest-links` and of those the one with the least delay."""
 
     @property
     def hosts(self) -> tuple[str, ...]:

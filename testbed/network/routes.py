@@ -1,7 +1,8 @@
-"""Which way packets go: shortest paths by delay, and what a path promises."""
+"""Which way packets go: shortest paths by delay or by links, and what a path promises."""
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import pairwise
 
@@ -13,16 +14,19 @@ from testbed.network.model import Channel, Network
 def _graph(network: Network) -> nx.DiGraph[str]:
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(site.name for site in network.sites)
+    # A hop costs a nanosecond at least, so that equal delays take the fewest hops; or more than all delays together.
+    hop = 1e-9
+    if network.routes == "fewest-links":
+        hop = 1.0 + math.fsum(link.forward.delay + link.backward.delay for link in network.links)
     for link in network.links:
-        # A hop costs a nanosecond as well, so that equal delays take the fewest hops.
-        graph.add_edge(link.a, link.b, cost=link.forward.delay + 1e-9)
-        graph.add_edge(link.b, link.a, cost=link.backward.delay + 1e-9)
+        graph.add_edge(link.a, link.b, cost=link.forward.delay + hop)
+        graph.add_edge(link.b, link.a, cost=link.backward.delay + hop)
     return graph
 
 
 @cache
 def site_paths(network: Network) -> dict[str, dict[str, list[str]]]:
-    """Sites from source to target on the shortest path by one-way delay, for every ordered pair.
+    """Sites from source to target on the path that `network.routes` asks for, for every ordered pair.
 
     Paths to one target form a tree, as hop-by-hop forwarding makes them: the rest of a path is the
     next site's own path. Neighbours are visited in file order, so equal paths resolve the same way

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -32,7 +32,8 @@ class SiteSection(Section):
 class Sites(Section):
     """The network. Without `workers`, every host but the servers trains, in file order.
 
-    `server: s1` is short for `roles: {server: s1}`.
+    `server: s1` is short for `roles: {server: s1}`. With `routes: fewest-links` a pair that has a link of its own
+    uses it, also where a way through a third site has less delay.
     """
 
     sites: Annotated[dict[str, SiteSection], Field(examples=["{paris: {hosts: [w1]}}"])]
@@ -40,6 +41,7 @@ class Sites(Section):
     server: Annotated[str | None, Field(examples=["s1"])] = None
     roles: Roles = Field(default_factory=dict)
     workers: Annotated[tuple[str, ...] | None, Field(strict=False, examples=["[w1, w2]"])] = None
+    routes: Annotated[Literal["least-delay", "fewest-links"], Field(examples=["least-delay"])] = "least-delay"
     name: str = "custom"
     tcp: TcpSection = TcpSection()
 
@@ -127,7 +129,8 @@ class Sites(Section):
         """The network that this describes."""
         sites = tuple(Site(name, site.hosts, site.lan.channel()) for name, site in self.sites.items())
         links = tuple(Link(*link.between, *link.directions()) for link in self.links)
-        return with_roles(Network(self.name, sites, links, self._ranks(), self.server), self.roles)
+        network = Network(self.name, sites, links, self._ranks(), self.server, routes=self.routes)
+        return with_roles(network, self.roles)
 
 
 def _passed(value: T, findings: list[tuple[Place, str]]) -> T:

@@ -1,8 +1,10 @@
 """Facts about the preset networks."""
 
+import dataclasses
+
 import pytest
 
-from testbed.network.model import Channel, Link
+from testbed.network.model import Channel, Link, Network, Site
 from testbed.network.presets import star, two_racks
 from testbed.network.routes import bottleneck, round_trip, site_paths
 
@@ -39,3 +41,15 @@ def test_two_racks_share_the_workers(workers: int, here: int, there: int) -> Non
     assert network.links == (Link("rack-b", "rack-a", UP, DOWN),)
     assert bottleneck(network, network.workers[-1], "server") == UP.rate
     assert bottleneck(network, "w1", "server") == LAN.rate
+
+
+def test_routes_take_the_least_delay_or_the_fewest_links() -> None:
+    sites = tuple(Site(name, (f"h-{name}",)) for name in "abcd")
+    ends = {"ab": 0.010, "bc": 0.010, "ac": 0.100, "cd": 0.001, "bd": 0.030}
+    links = tuple(Link(*pair, Channel(delay=delay), Channel(delay=delay)) for pair, delay in ends.items())
+    network = Network("four", sites, links, ("h-a",))
+    assert site_paths(network)["a"]["c"] == ["a", "b", "c"]  # 20 ms before 100 ms
+    assert site_paths(network)["a"]["d"] == ["a", "b", "c", "d"]  # 21 ms before 40 ms
+    direct = dataclasses.replace(network, routes="fewest-links")
+    assert site_paths(direct)["a"]["c"] == ["a", "c"]
+    assert site_paths(direct)["a"]["d"] == ["a", "b", "d"]  # of two links: 40 ms before 101 ms
