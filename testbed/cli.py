@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from testbed.comparing import compare, show_calibration
+from testbed.finishing import Refused, unfinished, watched
+
 if TYPE_CHECKING:
-    from testbed.record.folder import RunFolder
-    from testbed.record.progress import Progress
-    from testbed.record.results import Results
     from testbed.spec.experiment import Experiment
     from testbed.spec.run import RunSpec
 
@@ -30,7 +29,7 @@ app = typer.Typer(
 )  # fmt: skip
 new = typer.Typer(no_args_is_help=True, help="Write files to start from.")
 app.add_typer(new, name="new")
-out, err = Console(), Console(stderr=True)
+out = Console()
 
 NETWORKS = Path(__file__).resolve().parents[1] / "topologies"
 
@@ -62,10 +61,6 @@ OtherEngine = Annotated[
 ]  # fmt: skip
 
 
-class Refused(Exception):
-    """The input is wrong; the message says what and how to mend it."""
-
-
 @app.command()
 def run(
     file: File,
@@ -82,16 +77,16 @@ def run(
     from testbed.record.folder import experiment_lock
 
     experiment, runs = _load(file, engine)
-    work = _unfinished(runs, results)
+    work = unfinished(runs, results)
     _require_data(experiment)
     kernel = None if experiment.engine == Engine.sim else _require_kernel()
     failed = 0
     if work:
         with experiment_lock(results / experiment.name):
-            failed = _watched(work, kernel, at_once, limit, keep_going)
+            failed = watched(work, kernel, at_once, limit, keep_going)
     else:
         out.print(f"every run of {experiment.name} is done already", highlight=False)
-    _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
+    compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
     if failed:
         raise typer.Exit(1)
 
@@ -116,8 +111,8 @@ def report(file: File, results: ResultsFolder = Path("results"), engine: OtherEn
     if not (results / experiment.name).is_dir():
         command = f"testbed run {file}" + (f" --engine {engine}" if engine else "")
         raise Refused(f"{results / experiment.name} does not exist; run it first: {command}")
-    _unfinished(runs, results)  # refuses results of another file
-    _compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
+    unfinished(runs, results)  # refuses results of another file
+    compare(results, experiment.name, [(r.algorithm.label, r.seed) for r in runs])
 
 
 @app.command()
@@ -144,13 +139,13 @@ def calibrate(
         for engine, (named, runs) in plans.items():
             chosen = first_seed(runs)
             place = results / experiment.name / PROBES
-            batches.append((engine, _unfinished(chosen, results, again=True)))
-            batches.append((engine, _unfinished(probes(chosen[0], size), place, again=True)))
+            batches.append((engine, unfinished(chosen, results, again=True)))
+            batches.append((engine, unfinished(probes(chosen[0], size), place, again=True)))
             locks.enter_context(experiment_lock(results / named.name))
         for engine, work in batches:
             program = kernel if engine == Engine.virtual else None
-            failed += _watched(work, program, at_once, limit)
-    _show_calibration(results, experiment, plans[Engine.virtual][0].name)
+            failed += watched(work, program, at_once, limit)
+    show_calibration(results, experiment, plans[Engine.virtual][0].name)
     if failed:
         raise typer.Exit(1)
 
@@ -215,70 +210,6 @@ def _load(file: Path, engine: Engine | None) -> tuple[Experiment, list[RunSpec]]
     return experiment, expand(experiment)
 
 
-def _watched(
-    work: Sequence[tuple[RunSpec, RunFolder]],
-    kernel: Path | None,
-    at_once: int | None,
-    limit: float,
-    keep_going: bool = False,
-) -> int:
-    """Run everything under the reader's eyes; how many runs failed."""
-    from testbed.analysis.live import LiveView
-
-    if not work:
-        return 0
-    longest = max(run.horizon.time for run, _ in work)
-    with LiveView(longest, len(work), out) as view:
-        try:
-            return _carry_out(work, kernel, view.update, at_once, limit, keep_going)
-        except KeyboardInterrupt:
-            err.print("interrupted; finished runs are kept, the same command goes on from here")
-            raise typer.Exit(130) from None
-
-
-def _carry_out(
-    work: Sequence[tuple[RunSpec, RunFolder]],
-    kernel: Path | None,
-    show: Callable[[Progress], None],
-    at_once: int | None,
-    limit: float,
-    keep_going: bool,
-) -> int:
-    """Run everything, without a kernel on the engine that needs none; how many runs failed."""
-    if kernel is None:
-        from testbed.engines.sim.engine import SimEngine
-
-        return SimEngine(show, at_once=at_once, limit=limit).run(work)
-    from testbed.engines.virtual.engine import Limits, VirtualEngine
-
-    return VirtualEngine(kernel, show, at_once=at_once, limits=Limits(whole=limit), keep_going=keep_going).run(work)
-
-
-def _unfinished(runs: Sequence[RunSpec], results: Path, again: bool = False) -> list[tuple[RunSpec, RunFolder]]:
-    """The runs that are still to do; with `again` those too that code which has changed since has made.
-
-    Refused when other runs lie where these belong.
-    """
-    from testbed.record.folder import RunFolder
-
-    places = [(run, RunFolder.of(results, run)) for run in runs]
-    other = [folder.path for run, folder in places if folder.done and not folder.same_spec(run)]
-    if other:
-        raise Refused(
-            f"{other[0]} holds a finished run of another experiment file ({len(other)} in all); "
-            "give this experiment another name, or another --results folder, or remove the old results"
-        )
-    unfinished = []
-    for run, folder in places:
-        changed = folder.changed_since(run) if folder.done else ""
-        if not folder.done or (changed and again):
-            unfinished.append((run, folder))
-        elif changed:
-            text = f"{folder.path}: {changed} has changed since this run; remove the folder to run it again"
-            err.print(text, markup=False, highlight=False)
-    return unfinished
-
-
 def _require_data(experiment: Experiment) -> None:
     from testbed.workload.datasets import DATASETS
 
@@ -294,58 +225,6 @@ def _require_kernel() -> Path:
     if kernel is None:
         raise Refused("the guest kernel is not built yet; build it with: make setup")
     return kernel
-
-
-def _compare(results: Path, name: str, expected: list[tuple[str, int]]) -> None:
-    """Table, answer and figure."""
-    from testbed.analysis.answer import answer
-    from testbed.analysis.comparison import table
-    from testbed.analysis.figure import draw
-    from testbed.analysis.summary import summarise
-    from testbed.record import load_results
-
-    found = load_results(results, name, expected)
-    _name_the_lost(found)
-    if not len(found.done):
-        return
-    summary = summarise(found)
-    out.print(table(summary))
-    out.print(answer(summary), markup=False, highlight=False)
-    for path in draw(found, results / name):
-        out.print(str(path), markup=False, highlight=False)
-
-
-def _name_the_lost(*every: Results) -> None:
-    for found in every:
-        for lost in found.lost.itertuples():
-            text = f"{lost.algorithm} seed {lost.seed}: {lost.state}: {lost.reason}"
-            err.print(text, markup=False, highlight=False)
-
-
-def _show_calibration(results: Path, experiment: Experiment, virtual: str) -> None:
-    """Compare the two engines' records, keep what comes of it, and draw the simulated figure anew."""
-    from testbed.analysis.calibration import calibrated, calibration_table
-    from testbed.analysis.figure import draw
-    from testbed.analysis.simulated import truth_in_words
-    from testbed.record import load_results
-    from testbed.record.calibration import PROBES, write_calibration
-
-    folder = results / experiment.name
-    runs = [(choice.label, experiment.seeds[0]) for choice in experiment.algorithms]
-    own = [load_results(results, name, runs) for name in (experiment.name, virtual)]
-    small = [
-        load_results(folder / PROBES, engine)
-        for engine in (Engine.sim, Engine.virtual)
-        if (folder / PROBES / engine).is_dir()
-    ]
-    _name_the_lost(*own, *small)
-    calibration = calibrated(own, small, experiment.seeds[0])
-    path = write_calibration(folder, calibration)
-    out.print(calibration_table(calibration))
-    found = load_results(results, experiment.name, runs)
-    out.print(f"{truth_in_words(found)}.", markup=False, highlight=False)
-    for written in [path, *(draw(found, folder) if len(found.done) else [])]:
-        out.print(str(written), markup=False, highlight=False)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
