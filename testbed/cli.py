@@ -133,14 +133,14 @@ def calibrate(
     _require_data(experiment)
     kernel = _require_kernel()
     size = 4 * tensors(experiment.workload.model, experiment.workload.data)[-1].stop
-    failed = 0
-    with ExitStack() as locks:
-        batches = []
-        for engine, (named, runs) in plans.items():
-            chosen = first_seed(runs)
-            place = results / experiment.name / PROBES
-            batches.append((engine, unfinished(chosen, results, again=True)))
-            batches.append((engine, unfinished(probes(chosen[0], size), place, again=True)))
+    batches, failed = [], 0
+    for engine, (_, runs) in plans.items():
+        chosen = first_seed(runs)
+        place = results / experiment.name / PROBES
+        batches.append((engine, unfinished(chosen, results, again=True)))
+        batches.append((engine, unfinished(probes(chosen[0], size), place, again=True)))
+    with ExitStack() as locks:  # which make folders, so nothing may be refused any more
+        for named, _ in plans.values():
             locks.enter_context(experiment_lock(results / named.name))
         for engine, work in batches:
             program = kernel if engine == Engine.virtual else None

@@ -55,6 +55,8 @@ def show_calibration(results: Path, experiment: Experiment, virtual: str) -> Non
         load_results(folder / PROBES, engine) for engine in ("sim", "virtual") if (folder / PROBES / engine).is_dir()
     ]
     _name_the_lost(*own, *small)
+    if (own[0].done["seed"] != experiment.seeds[0]).all():
+        return  # why is said above
     calibration = calibrated(own, small, experiment.seeds[0])
     path = write_calibration(folder, calibration)
     out.print(calibration_table(calibration))

@@ -38,7 +38,7 @@ def calibrated(own: Sequence[Results], probes: Sequence[Results], seed: int) -> 
         raise ValueError(f"no run of {sim.experiment} is done with seed {seed}; there is nothing to compare")
     horizon, paths = specs[0].horizon, done["path"]
     rows = compared_runs(sim, virtual, seed, horizon.target, horizon.time)
-    rows += compared_probes(*probes) if len(probes) == 2 else []
+    rows += compared_probes(probes[0], probes[1], seed) if len(probes) == 2 else []
     models = {RunFolder(Path(path)).flow_model() for path in paths}
     return Calibration(
         sim.experiment, seed, horizon.target, settings_digest(specs[0]), " ".join(sorted(models)), tuple(rows)
@@ -58,12 +58,14 @@ def compared_runs(sim: Results, virtual: Results, seed: int, target: float, hori
     return rows
 
 
-def compared_probes(sim: Results, virtual: Results) -> list[Compared]:
-    """When every sender's last message had come that came on both engines."""
+def compared_probes(sim: Results, virtual: Results, seed: int) -> list[Compared]:
+    """When every sender's last message had come that came on both engines; of probes done with this seed on both."""
     rows: list[Compared] = []
     for label in sim.algorithms:
-        found = [one.notes[one.notes["algorithm"] == label] for one in (sim, virtual)]
-        arrived = [_ends(notes[notes["name"] == "arrived"], "peer", "time") for notes in found]
+        pair = [_of_run(results, label, seed) for results in (sim, virtual)]
+        if any(one.done.empty for one in pair):
+            continue
+        arrived = [_ends(one.notes[one.notes["name"] == "arrived"], "peer", "time") for one in pair]
         rows += _paired("probe", label, *arrived)
     return rows
 

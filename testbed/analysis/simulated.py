@@ -15,10 +15,10 @@ def truth_in_words(results: Results) -> str:
     if all(run.engine != "sim" for run in results.specs.values()):
         return ""
     calibration = results.calibration
-    if calibration is None:
-        return "Not calibrated against emulation; testbed calibrate does that"
     if results.calibration_doubt:
         return f"Not calibrated: {results.calibration_doubt}; testbed calibrate does it again"
+    if calibration is None:
+        return "Not calibrated against emulation; testbed calibrate does that"
     parts = []
     kinds = {"target": f"time to {100 * calibration.target:.6g} %", "worker": "workers' times", "probe": "bulk probes"}
     for kind, what in kinds.items():

@@ -37,9 +37,11 @@ class Compared:
     @property
     def error(self) -> float | None:
         """Of the simulated time, as a share of the emulated one; None where one of them never came."""
-        if self.sim is None or not self.virtual:
+        if self.sim is None or self.virtual is None:
             return None
-        return self.sim / self.virtual - 1
+        if self.sim == self.virtual:
+            return 0.0  # also at the very start, of which there is no share
+        return self.sim / self.virtual - 1 if self.virtual else float("inf")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,6 @@ def read_calibration(folder: Path) -> Calibration | None:
     try:
         found = from_plain(Calibration, json.loads(path.read_text()))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged or of another version ({error}); calibrate again") from None
+        raise ValueError(f"{path} is damaged or of another version ({error})") from None
     assert isinstance(found, Calibration)
     return found

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from testbed.record.calibration import FILE as CALIBRATION
 from testbed.record.calibration import Calibration, read_calibration
 from testbed.record.folder import RunFolder
 from testbed.record.tables import TABLES, schema
@@ -48,7 +49,7 @@ class Results:
     calibration: Calibration | None = None
     """How far the sim engine was off on this experiment, if somebody has found out."""
     calibration_doubt: str = ""
-    """Why the calibration does not speak for these runs; empty where it does."""
+    """Why the calibration does not speak for these runs, or cannot be read; empty where it does."""
 
     @property
     def algorithms(self) -> list[str]:
@@ -93,16 +94,24 @@ def load_results(results: Path | str, experiment: str, expected: Iterable[tuple[
                 found.append(_frame(RunFolder(path).table(table), table, label, seed))
     whole = {table: _joined(found, table) for table, found in frames.items()}
     runs = pd.DataFrame(rows, columns=list(RUN_COLUMNS))
-    calibration = read_calibration(root)
-    doubt = "" if calibration is None else _doubt(calibration, runs, specs)
+    calibration, doubt = _calibration(root, runs, specs)
     return Results(experiment, runs, specs=specs, calibration=calibration, calibration_doubt=doubt, **whole)
 
 
-def _doubt(calibration: Calibration, runs: pd.DataFrame, specs: dict[tuple[str, int], RunSpec]) -> str:
+def _calibration(
+    root: Path, runs: pd.DataFrame, specs: dict[tuple[str, int], RunSpec]
+) -> tuple[Calibration | None, str]:
+    """What is known, and why it does not hold. A file that cannot be read is no reason not to read the runs."""
+    try:
+        calibration = read_calibration(root)
+    except ValueError:
+        return None, f"{CALIBRATION} is damaged or of another version"
+    if calibration is None:
+        return None, ""
     done = [row for row in runs.to_dict("records") if row["state"] == "done"]
     models = [RunFolder(Path(row["path"])).flow_model() for row in done]
     shown = [specs.get((row["algorithm"], row["seed"])) for row in done]
-    return calibration.doubt([run for run in shown if run is not None], models)
+    return calibration, calibration.doubt([run for run in shown if run is not None], models)
 
 
 def _wanted(root: Path, expected: list[tuple[str, int]]) -> list[tuple[str, int, Path]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,26 @@ def run_spec(label: str, seed: int, experiment: str = "demo", network: Network |
 
 @dataclass
 class MadeUp:
-    """One run. `curve` holds (time, accuracy), `sent` (time, bytes), `spans` (node, phase, start, end)."""
+    """One run. `curve` holds (time, accuracy), `sent` (time, bytes), `spans` (node, phase, start, end).
+
+    `arrivals` are what a probe notes: (sender, time).
+    """
 
     label: str
     seed: int
     curve: list[tuple[float, float]]
     sent: list[tuple[float, int]] = field(default_factory=list)
     spans: list[tuple[str, str, float, float]] = field(default_factory=list)
+    arrivals: list[tuple[str, float]] = field(default_factory=list)
+    experiment: str = "demo"
+    engine: str = "virtual"
+    flow_model: str = ""
 
     def write(self, results: Path, network: Network | None = None) -> RunFolder:
         """Leave what a finished run leaves; versions count 1, 2, ..., with 320 samples each."""
-        spec = run_spec(self.label, self.seed, network=network)
+        spec = replace(run_spec(self.label, self.seed, self.experiment, network), engine=self.engine)
         folder = RunFolder.of(results, spec)
-        folder.begin(spec, {})
+        folder.begin(spec, {"flow_model": self.flow_model} if self.flow_model else {})
         for table, rows in self.rows().items():
             write_rows(folder.table(table), table, rows)
         folder.finish()
@@ -80,7 +87,10 @@ class MadeUp:
             for v, (t, b) in enumerate(self.sent)
         ]
         spans = [{"node": n, "phase": p, "start": start, "end": end} for n, p, start, end in self.spans]
-        return {"metrics": metrics, "messages": messages, "spans": spans}
+        notes = [
+            {"time": t, "node": "ps", "name": "arrived", "peer": sender, "value": 0.0} for sender, t in self.arrivals
+        ]
+        return {"metrics": metrics, "messages": messages, "spans": spans, "notes": notes}
 
 
 def three_against_three(results: Path) -> None:
